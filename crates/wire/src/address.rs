@@ -1,0 +1,174 @@
+//! One address type for both families: 16 octets, IPv4 as `::ffff:a.b.c.d` (RFC 4291 2.5.5.2).
+//!
+//! Tables, hashes and map layouts then need no case distinction, and a key has one fixed size.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// IP version of an address or a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// IPv4 (RFC 791).
+    V4,
+    /// IPv6 (RFC 8200).
+    V6,
+}
+
+/// An IPv4 or IPv6 address in 16 octets, network byte order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct Address([u8; 16]);
+
+const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
+impl Address {
+    /// The address of these four octets, kept in mapped form.
+    #[inline(always)]
+    pub const fn v4(octets: [u8; 4]) -> Self {
+        let [a, b, c, d] = octets;
+        Self([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
+    }
+
+    /// The address of these sixteen octets. A mapped address is taken as IPv4.
+    #[inline(always)]
+    pub const fn v6(octets: [u8; 16]) -> Self {
+        Self(octets)
+    }
+
+    /// All sixteen octets.
+    #[inline(always)]
+    pub const fn octets(self) -> [u8; 16] {
+        self.0
+    }
+
+    /// The last four octets: the IPv4 address of a mapped one, or what a /96 embeds.
+    #[inline(always)]
+    pub const fn low4(self) -> [u8; 4] {
+        let [.., a, b, c, d] = self.0;
+        [a, b, c, d]
+    }
+
+    /// The first twelve octets: what a /96 consists of.
+    #[inline(always)]
+    pub const fn high12(self) -> [u8; 12] {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = self.0;
+        [a, b, c, d, e, f, g, h, i, j, k, l]
+    }
+
+    /// The /96 of `high` with `low` embedded (RFC 6052 2.2, prefix length 96).
+    #[inline(always)]
+    pub const fn embed(high: [u8; 12], low: [u8; 4]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = high;
+        let [m, n, o, p] = low;
+        Self([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p])
+    }
+
+    /// Which family the address is of.
+    #[inline(always)]
+    pub fn family(self) -> Family {
+        if self.high12() == MAPPED { Family::V4 } else { Family::V6 }
+    }
+
+    /// The two halves as 64-bit words, for hashing.
+    #[inline(always)]
+    pub const fn words(self) -> [u64; 2] {
+        let whole = u128::from_le_bytes(self.0);
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
+        [whole as u64, (whole >> 64) as u64]
+    }
+
+    /// Whether the address can be the source of a packet that came over a network: not the
+    /// unspecified, a loopback, a multicast or the limited broadcast address, nor class E
+    /// (RFC 1812 5.3.7, RFC 4291 2.5 and 2.7).
+    #[inline(always)]
+    pub fn is_unicast(self) -> bool {
+        match self.family() {
+            Family::V4 => {
+                let [a, ..] = self.low4();
+                a != 0 && a != 127 && a < 224
+            }
+            Family::V6 => {
+                let [a, ..] = self.0;
+                let low = u128::from_be_bytes(self.0);
+                a != 0xff && low > 1
+            }
+        }
+    }
+}
+
+impl From<IpAddr> for Address {
+    fn from(ip: IpAddr) -> Self {
+        match ip {
+            IpAddr::V4(v4) => Self::v4(v4.octets()),
+            IpAddr::V6(v6) => Self::v6(v6.octets()),
+        }
+    }
+}
+
+impl From<Address> for IpAddr {
+    fn from(address: Address) -> Self {
+        match address.family() {
+            Family::V4 => Self::V4(Ipv4Addr::from(address.low4())),
+            Family::V6 => Self::V6(Ipv6Addr::from(address.0)),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        IpAddr::from(*self).fmt(f)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        IpAddr::from(*self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn an_address_survives_the_way_through_sixteen_octets() {
+        for text in ["192.0.2.1", "255.255.255.255", "2001:db8::1", "::1", "fe80::1"] {
+            let ip: IpAddr = text.parse().unwrap();
+            let address = Address::from(ip);
+            assert_eq!(IpAddr::from(address), ip);
+            assert_eq!(address.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn only_unicast_addresses_can_be_a_source() {
+        for (text, unicast) in [
+            ("192.0.2.1", true),
+            ("10.0.0.1", true),
+            ("0.0.0.0", false),
+            ("0.1.2.3", false),
+            ("127.0.0.1", false),
+            ("224.0.0.5", false),
+            ("240.0.0.1", false),
+            ("255.255.255.255", false),
+            ("2001:db8::1", true),
+            ("fe80::1", true),
+            ("::", false),
+            ("::1", false),
+            ("ff02::1", false),
+        ] {
+            let ip: IpAddr = text.parse().unwrap();
+            assert_eq!(Address::from(ip).is_unicast(), unicast, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_of_96_bits_embeds_an_ipv4_address_reversibly() {
+        let prefix: Ipv6Addr = "2001:db8:64::".parse().unwrap();
+        let whole = Address::embed(Address::v6(prefix.octets()).high12(), [192, 0, 2, 33]);
+        assert_eq!(whole.to_string(), "2001:db8:64::c000:221");
+        assert_eq!(whole.low4(), [192, 0, 2, 33]);
+    }
+}
