@@ -51,6 +51,12 @@ pub fn hash<const N: usize>(seed: u64, words: [u64; N]) -> u64 {
     avalanche(state)
 }
 
+/// The table row, of 65,536, that a flow's hash names: its upper 16 bits.
+#[inline(always)]
+pub const fn row_of(hash: u64) -> u16 {
+    (hash >> 48) as u16
+}
+
 #[inline(always)]
 const fn round(lane: u64, word: u64) -> u64 {
     lane.wrapping_add(word.wrapping_mul(P2)).rotate_left(31).wrapping_mul(P1)

@@ -80,12 +80,6 @@ impl Draw {
     }
 }
 
-/// The row that a flow's hash names: its upper 16 bits.
-#[inline(always)]
-pub const fn row_of(hash: u64) -> u16 {
-    (hash >> 48) as u16
-}
-
 /// A table that follows its candidates' comings and goings.
 #[derive(Clone, Debug)]
 pub struct Rows {

@@ -34,6 +34,13 @@ impl Sum {
         self
     }
 
+    /// Both sums together; each must cover an even number of octets, but for the last one.
+    #[inline(always)]
+    pub const fn plus(mut self, other: Self) -> Self {
+        self.0 += other.0;
+        self
+    }
+
     /// The checksum field for the summed data: the complement of the folded sum.
     #[inline(always)]
     pub const fn checksum(self) -> u16 {
