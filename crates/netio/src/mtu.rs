@@ -1,0 +1,67 @@
+//! The MTU of the path to a destination, as the kernel's routing table and its cache of "packet
+//! too big" messages know it.
+
+use libc::{c_int, c_void, socklen_t};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+
+/// Asks the kernel for path MTUs. No packet is sent: connecting a datagram socket looks the route
+/// up, and the socket then knows its MTU (ip(7), IP_MTU).
+#[derive(Debug)]
+pub struct PathMtu {
+    v4: Socket,
+    v6: Option<Socket>,
+}
+
+impl PathMtu {
+    /// Opens the two sockets. A host without IPv6 has no paths there.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self {
+            v4: Socket::new(Domain::IPV4, Type::DGRAM, None)?,
+            v6: Socket::new(Domain::IPV6, Type::DGRAM, None).ok(),
+        })
+    }
+
+    /// Octets of the largest packet that can be sent to `destination`; an error such as "network
+    /// is unreachable" where there is no route.
+    pub fn lookup(&self, destination: IpAddr) -> io::Result<u32> {
+        let (socket, level, name) = match (destination, &self.v6) {
+            (IpAddr::V4(_), _) => (&self.v4, libc::IPPROTO_IP, libc::IP_MTU),
+            (IpAddr::V6(_), Some(v6)) => (v6, libc::IPPROTO_IPV6, libc::IPV6_MTU),
+            (IpAddr::V6(_), None) => return Err(io::ErrorKind::NetworkUnreachable.into()),
+        };
+        // Port 9 is "discard"; any port would do.
+        socket.connect(&SockAddr::from(SocketAddr::new(destination, 9)))?;
+        let mut mtu: c_int = 0;
+        let mut length = socklen_t::try_from(size_of::<c_int>()).map_err(io::Error::other)?;
+        // SAFETY: `mtu` and `length` are writable for the duration of the call, and `length` is
+        // the size of `mtu`.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                level,
+                name,
+                std::ptr::from_mut(&mut mtu).cast::<c_void>(),
+                &mut length,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        u32::try_from(mtu).map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_path_has_the_loopback_mtu() {
+        let mtu = PathMtu::open().unwrap().lookup("127.0.0.1".parse().unwrap()).unwrap();
+        let device = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
+        assert_eq!(mtu, device.trim().parse().unwrap());
+    }
+}
