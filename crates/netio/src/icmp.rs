@@ -69,12 +69,7 @@ impl EchoSocket {
             Family::V4 => accept_echo_reply_v4(fd.as_fd())?,
             Family::V6 => accept_echo_reply_v6(fd.as_fd())?,
         }
-        // Requests to neighbours that do not answer ARP wait in the kernel and count against this
-        // buffer, so at its default size a few hundred dead backends could block the probes of the
-        // living. Beyond net.core.wmem_max it takes CAP_NET_ADMIN; without it, what the limit allows.
-        if sockopt::set_socket_send_buffer_size_force(&fd, SEND_BUFFER_BYTES).is_err() {
-            sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER_BYTES)?;
-        }
+        enlarge_buffers(fd.as_fd())?;
         Ok(Self { fd, family })
     }
 
@@ -199,6 +194,20 @@ fn accept_echo_reply_v6(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_ICMPV6, ICMPV6_FILTER, &blocked)
 }
 
+/// Requests to neighbours that do not answer ARP wait in the kernel and count against the send
+/// buffer, so at its default a few hundred dead backends could block the probes of the living; the
+/// receive buffer takes the replies of thousands of backends at once. Beyond the system's limits
+/// (`net.core.wmem_max`, `rmem_max`) this needs `CAP_NET_ADMIN`; without it, what they allow.
+fn enlarge_buffers(fd: BorrowedFd<'_>) -> io::Result<()> {
+    if sockopt::set_socket_send_buffer_size_force(fd, BUFFER_BYTES).is_err() {
+        sockopt::set_socket_send_buffer_size(fd, BUFFER_BYTES)?;
+    }
+    if sockopt::set_socket_recv_buffer_size_force(fd, BUFFER_BYTES).is_err() {
+        sockopt::set_socket_recv_buffer_size(fd, BUFFER_BYTES)?;
+    }
+    Ok(())
+}
+
 fn set_option<T: FilterMask>(
     fd: BorrowedFd<'_>,
     level: i32,
@@ -232,7 +241,7 @@ const ICMP_FILTER: i32 = 1;
 /// `linux/icmpv6.h`
 const ICMPV6_FILTER: i32 = 1;
 /// A small packet is accounted with 768 bytes on Linux: room for about 5,000.
-const SEND_BUFFER_BYTES: usize = 4 << 20;
+const BUFFER_BYTES: usize = 4 << 20;
 
 #[cfg(test)]
 mod tests {
