@@ -1,5 +1,7 @@
-//! Raw sockets, batches, netlink and namespaces: the userspace `unsafe`.
+//! Raw sockets, batches, netlink and namespaces: beside `xdp` the only userspace crate that may
+//! hold `unsafe`.
 
 pub mod batch;
+pub mod icmp;
 pub mod mtu;
 pub mod socket;
