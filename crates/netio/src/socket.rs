@@ -6,12 +6,13 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use wire::{Address, Family};
 
 /// A non-blocking raw socket of one family.
 #[derive(Debug)]
 pub struct RawSocket {
     socket: Socket,
-    v6: bool,
+    family: Family,
     connected: bool,
 }
 
@@ -28,7 +29,7 @@ impl RawSocket {
     /// Receives IP packets of `protocol` that are addressed to `address`. IPv4 packets come whole,
     /// IPv6 ones without their IPv6 header, which the ancillary data describes. Needs CAP_NET_RAW.
     pub fn bound(address: IpAddr, protocol: u8) -> io::Result<Self> {
-        let raw = Self::receiver(address.is_ipv6(), protocol)?;
+        let raw = Self::receiver(Address::from(address).family(), protocol)?;
         raw.socket.bind(&SockAddr::from(SocketAddr::new(address, 0)))?;
         Ok(raw)
     }
@@ -36,11 +37,14 @@ impl RawSocket {
     /// Receives IP packets of `protocol` to any local address within `prefixes`, which must be of
     /// one family and not empty. Needs CAP_NET_RAW.
     pub fn within(prefixes: &[IpNet], protocol: u8) -> io::Result<Self> {
-        let v6 = matches!(prefixes.first(), Some(IpNet::V6(_)));
+        let family = match prefixes.first() {
+            Some(IpNet::V6(_)) => Family::V6,
+            _ => Family::V4,
+        };
         let filter = destination_filter(prefixes)?;
         // What queued up before the filter stood is read and judged by its destination all the
         // same.
-        let raw = Self::receiver(v6, protocol)?;
+        let raw = Self::receiver(family, protocol)?;
         let program = libc::sock_fprog {
             len: u16::try_from(filter.len()).map_err(io::Error::other)?,
             filter: filter.as_ptr().cast_mut(),
@@ -50,29 +54,29 @@ impl RawSocket {
     }
 
     /// Sends whole IPv4 or IPv6 packets, headers included. Needs CAP_NET_RAW.
-    pub fn sender(v6: bool) -> io::Result<Self> {
-        let domain = if v6 { Domain::IPV6 } else { Domain::IPV4 };
+    pub fn sender(family: Family) -> io::Result<Self> {
+        let domain = domain(family);
         let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, v6, connected: false })
+        Ok(Self { socket, family, connected: false })
     }
 
     /// A datagram socket that carries whole IP packets to and from one peer, such as one end of a
     /// socket pair. No privilege is needed, and destinations are the peer's affair.
-    pub fn connected(socket: OwnedFd) -> io::Result<Self> {
+    pub fn connected(family: Family, socket: OwnedFd) -> io::Result<Self> {
         let socket = Socket::from(socket);
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, v6: false, connected: true })
+        Ok(Self { socket, family, connected: true })
     }
 
-    fn receiver(v6: bool, protocol: u8) -> io::Result<Self> {
-        let domain = if v6 { Domain::IPV6 } else { Domain::IPV4 };
+    fn receiver(family: Family, protocol: u8) -> io::Result<Self> {
+        let domain = domain(family);
         let protocol = Protocol::from(c_int::from(protocol));
         let socket = Socket::new(domain, Type::RAW, Some(protocol))?;
         socket.set_nonblocking(true)?;
-        let raw = Self { socket, v6, connected: false };
+        let raw = Self { socket, family, connected: false };
         const ON: c_int = 1;
-        if v6 {
+        if family == Family::V6 {
             raw.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &ON)?;
             raw.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, &ON)?;
             raw.set(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, &ON)?;
@@ -96,7 +100,7 @@ impl RawSocket {
                 *word &= !(1 << (kind % 32));
             }
         }
-        if self.v6 {
+        if self.family == Family::V6 {
             const ICMP6_FILTER: c_int = 1;
             self.set(libc::IPPROTO_ICMPV6, ICMP6_FILTER, &blocked)
         } else {
@@ -119,9 +123,9 @@ impl RawSocket {
         Ok(QueueSize { wanted, granted: self.socket.send_buffer_size()? / 2 })
     }
 
-    /// Whether the socket is an IPv6 one.
-    pub const fn is_v6(&self) -> bool {
-        self.v6
+    /// The family of the socket's packets.
+    pub const fn family(&self) -> Family {
+        self.family
     }
 
     /// Whether the socket has one peer to which everything is sent.
@@ -155,6 +159,13 @@ impl AsFd for RawSocket {
 impl AsRawFd for RawSocket {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
+    }
+}
+
+fn domain(family: Family) -> Domain {
+    match family {
+        Family::V4 => Domain::IPV4,
+        Family::V6 => Domain::IPV6,
     }
 }
 
