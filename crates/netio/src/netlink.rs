@@ -196,6 +196,9 @@ impl Netlink {
 
     /// Delivers every address of `destination` to this host: `ip route add local PREFIX dev lo`.
     ///
+    /// A socket can bind to such an IPv4 address; to an IPv6 one only with `IPV6_FREEBIND` or the
+    /// sysctl `net/ipv6/ip_nonlocal_bind`.
+    ///
     /// # Errors
     /// The route exists, or no `CAP_NET_ADMIN`.
     pub fn add_local_route(&mut self, destination: IpNet) -> io::Result<()> {

@@ -107,6 +107,7 @@ fn now() -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
     use std::os::unix::process::ExitStatusExt;
     use std::process::Stdio;
 
@@ -114,7 +115,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     fn shell(script: &str) -> Child {
-        spawn(Command::new("sh").args(["-c", script]).stdout(Stdio::null())).unwrap()
+        spawn(Command::new("sh").args(["-c", script]).stdout(Stdio::piped())).unwrap()
     }
 
     #[test]
@@ -144,8 +145,10 @@ mod tests {
 
     #[test]
     fn terminate_kills_what_does_not_listen() {
-        let mut child = spawn(Command::new("sleep").arg("1000")).unwrap();
-        signal(&mut child, Signal::STOP).unwrap();
+        let mut child = shell("trap '' TERM; echo deaf; exec sleep 1000");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "deaf\n");
         let status = terminate(&mut child, SOON).unwrap();
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
     }

@@ -198,7 +198,8 @@ fn an_ordinary_lookup_says_which_addresses_are_local() {
 
 #[test]
 fn a_lookup_needs_no_privilege() {
-    assert!(Netlink::open().unwrap().route_is_local(ip("127.0.0.1")).unwrap());
+    // Whatever the answer is: `lo` may be down where the test runs.
+    Netlink::open().unwrap().route_is_local(ip("127.0.0.1")).unwrap();
 }
 
 #[test]
