@@ -10,12 +10,12 @@
 //! section and no continuation line. A line that cannot be read is reported and the rest goes on;
 //! which keys exist and how often is for the caller to judge.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use crate::diagnostics::Diagnostics;
-use crate::value;
 
 /// The size of the largest file that is read, 1 MiB: tens of thousands of lines.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
@@ -33,9 +33,9 @@ pub struct Entry {
 
 impl Entry {
     /// The value as `parse` understands it; otherwise reports the entry and returns `None`.
-    pub fn parse<T>(
+    pub fn parse<T, E: Display>(
         &self,
-        parse: impl FnOnce(&str) -> Result<T, value::Error>,
+        parse: impl FnOnce(&str) -> Result<T, E>,
         diagnostics: &mut Diagnostics,
     ) -> Option<T> {
         parse(&self.value).map_err(|error| self.report(error.to_string(), diagnostics)).ok()

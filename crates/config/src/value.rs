@@ -3,7 +3,7 @@
 //! Parsers are strict (no signs, no spaces, no fractions) so that a value has one reading.
 
 use std::fmt::Display;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -42,6 +42,9 @@ pub enum Error {
     /// Not an IP address.
     #[error("not an IPv4 or IPv6 address")]
     Address,
+    /// Not an address with a port.
+    #[error("not an address with a port: write it as 127.0.0.1:9147 or [::1]:9147")]
+    SocketAddress,
     /// Not a prefix.
     #[error("not an IPv4 or IPv6 prefix: write it as 10.0.0.0/8 or 2001:db8::/32")]
     Prefix,
@@ -129,6 +132,14 @@ pub fn hex_or_decimal(text: &str) -> Result<u32, Error> {
 /// On anything else.
 pub fn address(text: &str) -> Result<IpAddr, Error> {
     text.parse().map_err(|_| Error::Address)
+}
+
+/// An IPv4 or IPv6 address with a port, such as `127.0.0.1:9147` or `[::1]:9147`.
+///
+/// # Errors
+/// On anything else.
+pub fn socket_address(text: &str) -> Result<SocketAddr, Error> {
+    text.parse().map_err(|_| Error::SocketAddress)
 }
 
 /// An IPv4 or IPv6 prefix whose bits behind the length are zero.

@@ -2,17 +2,20 @@
 //!
 //! The manual page gredist(8) lists the keys; `tests/manual.rs` holds the two together.
 
-use balance::rendezvous::Weight;
-use ipnet::IpNet;
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
-use std::time::Duration;
+mod checks;
+mod parse;
 
-use crate::address::{Usable, usable};
+use balance::rendezvous::Weight;
 use config::diagnostics::Diagnostics;
 use config::keyvalue::{self, Entry};
 use config::value;
 use health::Policy;
+use ipnet::IpNet;
+use std::fmt::Display;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::time::Duration;
 
 /// Backends of one frontend.
 pub const MAX_BACKENDS: usize = 4_096;
@@ -164,17 +167,17 @@ impl<'a> Draft<'a> {
         let d = diagnostics;
         match entry.key.as_str() {
             "frontend" => {
-                let set = once(&mut self.frontend, entry, d, address);
+                let set = once(&mut self.frontend, entry, d, parse::address);
                 self.frontend_refused |= !set;
             }
-            "backend" => match parse_backend(entry, d) {
+            "backend" => match entry.parse(parse::backend, d) {
                 Some(backend) => self.backends.push((entry, backend)),
                 None => self.backend_refused = true,
             },
             "check_interval" => drop(once(&mut self.check_interval, entry, d, value::duration)),
             "check_timeout" => drop(once(&mut self.check_timeout, entry, d, value::duration)),
-            "check_fall" => drop(once(&mut self.check_fall, entry, d, threshold)),
-            "check_rise" => drop(once(&mut self.check_rise, entry, d, threshold)),
+            "check_fall" => drop(once(&mut self.check_fall, entry, d, parse::threshold)),
+            "check_rise" => drop(once(&mut self.check_rise, entry, d, parse::threshold)),
             "key_mask" => drop(once(&mut self.key_mask, entry, d, value::hex_or_decimal)),
             "prefix" => drop(once(&mut self.prefix, entry, d, value::prefix)),
             "pool" => {
@@ -192,7 +195,7 @@ impl<'a> Draft<'a> {
                 value::unsigned(text, 0..=1_000_000)
             })),
             "ops" => drop(once(&mut self.ops, entry, d, value::socket_address)),
-            unknown => entry.report(unknown_key(unknown), d),
+            unknown => entry.report(parse::unknown_key(unknown), d),
         }
     }
 
@@ -232,88 +235,6 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// No address may have two meanings: a packet would loop or go astray.
-    fn check_addresses(&self, diagnostics: &mut Diagnostics) {
-        let mut seen = std::collections::HashMap::new();
-        for (entry, backend) in &self.backends {
-            if let Some(first) = seen.insert(backend.address, entry.line) {
-                let message = format!("the same backend as in line {first}: remove one of the two");
-                entry.report(message, diagnostics);
-                seen.insert(backend.address, first);
-            }
-            if self.frontend.is_some_and(|(_, frontend)| frontend == backend.address) {
-                entry.report("the frontend itself: packets would loop", diagnostics);
-            }
-        }
-        let returns = self.prefix.iter().chain(&self.pool);
-        for (entry, net) in returns {
-            let inside = |address: &IpAddr| net.contains(address);
-            if let Some((_, frontend)) = self.frontend.filter(|(_, f)| inside(f)) {
-                entry.report(format!("contains the frontend {frontend}"), diagnostics);
-            }
-            for (_, backend) in self.backends.iter().filter(|(_, b)| inside(&b.address)) {
-                entry.report(format!("contains the backend {}", backend.address), diagnostics);
-            }
-        }
-    }
-
-    /// Each pair of families has exactly one way back.
-    fn check_families(&self, diagnostics: &mut Diagnostics) {
-        let Some((_, frontend)) = self.frontend else { return };
-        if let Some((entry, prefix)) = self.prefix {
-            if frontend.is_ipv6() {
-                entry.report(
-                    "of no use with an IPv6 frontend: IPv4 backends need pool=PREFIX",
-                    diagnostics,
-                );
-            } else if !prefix.addr().is_ipv6() || prefix.prefix_len() != 96 {
-                entry.report("must be an IPv6 prefix of length 96", diagnostics);
-            }
-        }
-        for (entry, pool) in &self.pool {
-            if frontend.is_ipv4() {
-                entry.report(
-                    "of no use with an IPv4 frontend: IPv6 backends need prefix=PREFIX/96",
-                    diagnostics,
-                );
-            } else if pool.addr().is_ipv6() {
-                entry.report("must be an IPv4 prefix", diagnostics);
-            }
-        }
-        self.check_pool_size(diagnostics);
-        for (entry, backend) in &self.backends {
-            match (frontend.is_ipv4(), backend.address.is_ipv4()) {
-                (true, false) if self.prefix.is_none() => entry.report(
-                    "an IPv6 backend of an IPv4 frontend needs prefix=PREFIX/96, an IPv6 prefix \
-                     that is routed to this host and embeds the clients' addresses",
-                    diagnostics,
-                ),
-                (false, true) if self.pool.is_empty() => entry.report(
-                    "an IPv4 backend of an IPv6 frontend needs pool=PREFIX, IPv4 addresses that \
-                     are routed to this host and stand for clients",
-                    diagnostics,
-                ),
-                _ => {}
-            }
-        }
-    }
-
-    fn check_pool_size(&self, diagnostics: &mut Diagnostics) {
-        let mut size = 0usize;
-        for (number, (entry, pool)) in self.pool.iter().enumerate() {
-            let bits = u32::from(pool.max_prefix_len() - pool.prefix_len());
-            size = size.saturating_add(1usize.checked_shl(bits).unwrap_or(usize::MAX));
-            if size > MAX_POOL {
-                entry.report(format!("the pool has more than {MAX_POOL} addresses"), diagnostics);
-                return;
-            }
-            let earlier = self.pool.iter().take(number);
-            for (other, _) in earlier.filter(|(_, o)| o.contains(pool) || pool.contains(o)) {
-                entry.report(format!("overlaps the pool in line {}", other.line), diagnostics);
-            }
-        }
-    }
-
     fn check_queues(&self, diagnostics: &mut Diagnostics) {
         for (entry, size) in [self.receive_queue, self.send_queue].into_iter().flatten() {
             if !(4_096..=MAX_QUEUE_BYTES).contains(&size) {
@@ -330,7 +251,7 @@ impl<'a> Draft<'a> {
     fn policy(&self, diagnostics: &mut Diagnostics) -> Policy {
         let standard = Policy::default();
         let count = |set: Set<'_, u32>, standard| {
-            set.and_then(|(_, n)| std::num::NonZeroU32::new(n)).unwrap_or(standard)
+            set.and_then(|(_, n)| NonZeroU32::new(n)).unwrap_or(standard)
         };
         let interval = or(self.check_interval, standard.interval);
         let policy = Policy {
@@ -351,11 +272,11 @@ impl<'a> Draft<'a> {
 }
 
 /// Sets a key that may stand once. Returns whether it is set.
-fn once<'a, T>(
+fn once<'a, T, E: Display>(
     set: &mut Set<'a, T>,
     entry: &'a Entry,
     diagnostics: &mut Diagnostics,
-    parse: impl FnOnce(&str) -> Result<T, value::Error>,
+    parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> bool {
     if let Some((first, _)) = set {
         let message =
@@ -377,6 +298,5 @@ fn bytes(set: Set<'_, u64>, default: usize) -> usize {
     set.and_then(|(_, bytes)| usize::try_from(bytes).ok()).unwrap_or(default)
 }
 
-fn threshold(text: &str) -> Result<u32, value::Error> {
-    value::unsigned(text, 1..=100)
-}
+#[cfg(test)]
+mod tests;

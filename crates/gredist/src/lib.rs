@@ -1,1 +1,5 @@
-//! Placeholder.
+//! Distributes GRE tunnels (IP protocol 47) over healthy backends by rendezvous hashing.
+
+#![forbid(unsafe_code)]
+
+pub mod config;

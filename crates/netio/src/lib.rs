@@ -2,6 +2,10 @@
 //! hold `unsafe`.
 
 pub mod batch;
+mod context;
 pub mod icmp;
 pub mod mtu;
+pub mod netlink;
+pub mod netns;
+pub mod process;
 pub mod socket;
