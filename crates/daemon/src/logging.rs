@@ -1,0 +1,88 @@
+//! Log lines: text or JSON, on stderr or through syslog(3).
+//!
+//! ```text
+//! 2026-01-31T12:00:00.000000Z  WARN backend changed backend=10.0.0.2 state=down cause="timeout"
+//! ```
+//!
+//! Lines are never coloured. Those for syslog carry neither time nor, as text, level: syslogd adds
+//! the one and has the other as severity (error, warning, info as notice, debug as info, trace as
+//! debug). `CASTELLUM_LOG` sets the level, such as `debug` or `info,probe=debug`.
+
+use std::ffi::CString;
+use std::io;
+
+use syslog_tracing::{Facility, Options, Syslog};
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::set_global_default;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt;
+
+use crate::args::LogFormat;
+
+/// The environment variable with the level.
+pub const LEVEL_VARIABLE: &str = "CASTELLUM_LOG";
+
+/// Where log lines go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Standard error.
+    Stderr,
+    /// syslog(3), facility daemon, under this name and the process id.
+    Syslog(&'static str),
+}
+
+/// Why the log cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The level variable makes no sense.
+    #[error("{LEVEL_VARIABLE} is no log level: {0}")]
+    Level(#[source] tracing_subscriber::filter::FromEnvError),
+    /// The name for syslog contains a NUL character.
+    #[error("{0:?} is no name for syslog")]
+    Name(&'static str),
+    /// The log was set up before.
+    #[error("logging is already set up")]
+    Twice,
+}
+
+/// Sets up the log of the whole process.
+///
+/// # Errors
+/// If the level makes no sense or the log is set up already.
+pub fn init(format: LogFormat, output: Output) -> Result<(), Error> {
+    let level = EnvFilter::builder()
+        .with_default_directive(LevelFilter::INFO.into())
+        .with_env_var(LEVEL_VARIABLE)
+        .from_env()
+        .map_err(Error::Level)?;
+    let lines = fmt().with_env_filter(level).with_ansi(false).with_target(false);
+    match (output, format) {
+        (Output::Stderr, LogFormat::Text) => install(lines.with_writer(io::stderr).finish()),
+        (Output::Stderr, LogFormat::Json) => {
+            let lines = lines.json().flatten_event(true).with_current_span(false);
+            install(lines.with_span_list(false).with_writer(io::stderr).finish())
+        }
+        (Output::Syslog(name), LogFormat::Text) => {
+            let lines = lines.without_time().with_level(false);
+            install(lines.with_writer(open_syslog(name)?).finish())
+        }
+        (Output::Syslog(name), LogFormat::Json) => {
+            let lines = lines.json().flatten_event(true).with_current_span(false);
+            let lines = lines.with_span_list(false).without_time();
+            install(lines.with_writer(open_syslog(name)?).finish())
+        }
+    }
+}
+
+fn install(subscriber: impl Subscriber + Send + Sync) -> Result<(), Error> {
+    set_global_default(subscriber).map_err(|_| Error::Twice)
+}
+
+fn open_syslog(name: &'static str) -> Result<Syslog, Error> {
+    let name = CString::new(name).map_err(|_| Error::Name(name))?;
+    // Connect now: a later chroot or a dropped privilege must not silence the log.
+    let options = Options::LOG_PID | Options::LOG_NDELAY;
+    Syslog::new(name, options, Facility::Daemon).ok_or(Error::Twice)
+}
