@@ -120,6 +120,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::value;
 
     fn parsed(bytes: &[u8]) -> (Vec<(usize, String, String)>, Vec<String>) {
         let mut diagnostics = Diagnostics::new("f");

@@ -14,6 +14,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use wire::Family;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
@@ -22,15 +23,6 @@ pub const MAX_PAYLOAD: usize = 56;
 
 /// A receive buffer of this size takes every reply to a request of ours with any IPv4 options.
 pub const REPLY_BUFFER: usize = IPV4_MAX_HEADER + HEADER + MAX_PAYLOAD;
-
-/// Which ICMP a socket speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Family {
-    /// ICMP over IPv4.
-    V4,
-    /// `ICMPv6`.
-    V6,
-}
 
 /// A non-blocking raw socket for echo requests and replies of one family.
 #[derive(Debug)]

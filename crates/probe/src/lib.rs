@@ -15,8 +15,8 @@ mod prober;
 
 use std::net::IpAddr;
 
-pub use netio::icmp::Family;
 pub use prober::{Error, Prober, Sockets};
+pub use wire::Family;
 
 /// A backend to be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,11 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use health::Machine;
-use netio::icmp::{EchoSocket, Family, REPLY_BUFFER};
+use netio::icmp::{EchoSocket, REPLY_BUFFER};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::select;
+use wire::Family;
 
 use crate::echoes::{Echoes, Nonce, Request};
 use crate::{Change, Check};
