@@ -13,6 +13,7 @@ pub mod controller;
 pub mod forwarder;
 pub mod guard;
 pub mod host;
+pub mod lab;
 pub mod outbox;
 pub mod plane;
 pub mod ports;
@@ -52,11 +53,7 @@ use wire::{Address, Family};
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
-        Err(error) => {
-            // Help and version go to stdout, usage errors to stderr; a closed pipe is no failure.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
-        }
+        Err(error) => return daemon::args::refuse(&error),
     };
     run(&args).into()
 }
