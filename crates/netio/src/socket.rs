@@ -82,7 +82,6 @@ impl RawSocket {
         let raw = Self { socket, family, connected: false };
         const ON: c_int = 1;
         if family == Family::V6 {
-            raw.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &ON)?;
             raw.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, &ON)?;
             raw.set(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, &ON)?;
             raw.set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, &ON)?;
