@@ -31,6 +31,8 @@ pub struct Controller {
     rows: Rows,
     prober: Prober,
     plane: Plane,
+    /// The packet thread's sockets, so that a reload can keep them.
+    ports: Ports,
     live: Arc<Live<Snapshot>>,
     status: Arc<Status>,
     ops: Option<tokio::task::JoinHandle<()>>,
@@ -48,6 +50,8 @@ pub struct Parts {
     pub prober: Prober,
     /// Forwards the packets.
     pub plane: Plane,
+    /// The sockets that it has.
+    pub ports: Ports,
     /// Where snapshots are published.
     pub live: Arc<Live<Snapshot>>,
     /// Counters of the packet thread.
@@ -73,7 +77,8 @@ enum Refused {
 impl Controller {
     /// Starts checking backends; none takes traffic yet.
     pub fn new(parts: Parts) -> Self {
-        let Parts { file, config, compiled, mut prober, plane, live, statistics, ops } = parts;
+        let Parts { file, config, compiled, mut prober, plane, ports, live, statistics, ops } =
+            parts;
         prober.replace(&checks(&config), now());
         let status = Arc::new(Status::new(statistics));
         let controller = Self {
@@ -84,6 +89,7 @@ impl Controller {
             compiled,
             prober,
             plane,
+            ports,
             live,
             status,
         };
@@ -142,10 +148,7 @@ impl Controller {
     fn try_reload(&mut self) -> Result<(), Refused> {
         let config = Config::load(&self.file).map_err(Refused::Config)?;
         returns::check(&config)?;
-        let ports = match needs_ports(&self.config, &config) {
-            true => Some(Ports::open(&config)?),
-            false => None,
-        };
+        let ports = Ports::open(&config, Some(&self.ports))?;
         let ops = match config.ops.filter(|_| config.ops != self.config.ops) {
             Some(address) => {
                 let bound = Ops::bind(address).map_err(|error| Refused::Ops(address, error))?;
@@ -171,10 +174,9 @@ impl Controller {
             }
         }
         self.publish();
-        if let Some(ports) = ports {
-            warn_of_short_queues(&ports);
-            self.command(Command::Replace(ports));
-        }
+        warn_of_short_queues(&ports);
+        self.ports = ports.clone();
+        self.command(Command::Replace(ports));
         self.command(limits(&self.config, &self.compiled));
         Ok(())
     }
@@ -213,15 +215,6 @@ impl Controller {
     pub fn stop(self) -> std::io::Result<()> {
         self.plane.stop()
     }
-}
-
-/// The sockets depend on these keys alone; if they are unchanged, no packet is lost to a reload.
-fn needs_ports(old: &Config, new: &Config) -> bool {
-    let of = |config: &Config| {
-        let Config { frontend, prefix, pool, receive_queue, send_queue, .. } = config.clone();
-        (frontend, prefix, pool, receive_queue, send_queue, config.is_mixed())
-    };
-    of(old) != of(new)
 }
 
 /// The limits of a configuration as a command to the packet thread.

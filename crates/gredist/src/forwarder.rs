@@ -92,6 +92,40 @@ impl Forwarder {
         Ok(count)
     }
 
+    /// Uses these sockets from now on. What waits in sockets that are no longer used is handled.
+    ///
+    /// # Errors
+    /// If a receiver fails.
+    pub fn replace_ports(&mut self, ports: Ports, now: Instant) -> io::Result<()> {
+        for number in 0..self.ports.receivers.len() {
+            let Some(old) = self.ports.receivers.get(number) else { continue };
+            if ports.receiver(old.purpose).is_none() {
+                self.drain(number, now)?;
+            }
+        }
+        let old = std::mem::replace(&mut self.ports, ports);
+        for receiver in &mut self.ports.receivers {
+            if let Some(kept) = old.receiver(receiver.purpose) {
+                receiver.queue_drops = kept.queue_drops;
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles what waits in a receiver, a large queue's worth at most.
+    ///
+    /// # Errors
+    /// If the receiver fails.
+    pub fn drain(&mut self, receiver: usize, now: Instant) -> io::Result<()> {
+        const MAX_TURNS: usize = 4_096;
+        for _ in 0..MAX_TURNS {
+            if self.turn(receiver, now)? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Gives every healthy backend its copy of an ICMP error.
     fn send_to_everyone(&mut self, packet: &[u8], snapshot: &Snapshot) {
         self.statistics.fanned_out.add(1);
@@ -144,7 +178,7 @@ fn assemble(
         traffic_class: received.traffic_class,
         flow_label: received.flow_label,
         payload_length: u16::try_from(place.len()).map_err(|_| DropReason::ReceiveOversize)?,
-        next_header: receiver.protocol,
+        next_header: receiver.purpose.protocol(),
         hop_limit: received.hop_limit,
         source: source.octets(),
         destination: destination.octets(),

@@ -100,7 +100,7 @@ fn run(args: &Args) -> Exit {
 fn serve(file: PathBuf, config: Config) -> Result<(), String> {
     privileges::ensure(Capability::NetRaw, "gredist").map_err(text)?;
     returns::check(&config).map_err(text)?;
-    let ports = Ports::open(&config).map_err(text)?;
+    let ports = Ports::open(&config, None).map_err(text)?;
     warn_of_short_queues(&ports);
     let sockets = probe::Sockets::open(&probed_families(&config)).map_err(text)?;
     let ops = match config.ops {
@@ -117,14 +117,14 @@ fn serve(file: PathBuf, config: Config) -> Result<(), String> {
     let statistics = Arc::new(Statistics::default());
     let clients = Clients::new(config.client_timeout, config.client_limit);
     let host = Host::new(clients, config.error_rate, now()).map_err(text)?;
-    let forwarder = Forwarder::new(ports, host, Arc::clone(&live), Arc::clone(&statistics));
+    let forwarder = Forwarder::new(ports.clone(), host, Arc::clone(&live), Arc::clone(&statistics));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(text)?.block_on(async {
         let signals = Signals::new().map_err(text)?;
         let prober = Prober::new(sockets).map_err(text)?;
         let (plane, ended) = Plane::start(forwarder).map_err(text)?;
         info!(frontend = %config.frontend, backends = config.backends.len(), "started");
-        let parts = Parts { file, config, compiled, prober, plane, live, statistics, ops };
+        let parts = Parts { file, config, compiled, prober, plane, ports, live, statistics, ops };
         control(Controller::new(parts), signals, ended).await
     })
 }

@@ -60,8 +60,8 @@ impl Outbox {
         host: &mut Host,
         statistics: &Statistics,
     ) {
-        self.v4.send(batch, ports.v4.as_ref(), snapshot, host, statistics);
-        self.v6.send(batch, ports.v6.as_ref(), snapshot, host, statistics);
+        self.v4.send(batch, ports.v4.as_deref(), snapshot, host, statistics);
+        self.v6.send(batch, ports.v6.as_deref(), snapshot, host, statistics);
     }
 }
 

@@ -20,7 +20,7 @@ const COMMANDS: usize = 8;
 /// What the control side tells the packet thread.
 #[derive(Debug)]
 pub enum Command {
-    /// Use these sockets from now on. What waits in the old ones is handled first.
+    /// Use these sockets from now on.
     Replace(Ports),
     /// Limits of the client record, the pool that holds now, and the rate of our own messages.
     Limits {
@@ -93,15 +93,15 @@ fn run(mut forwarder: Forwarder, inbox: &Receiver<Command>, wake: &OwnedFd) -> i
         }
         while let Ok(command) = inbox.try_recv() {
             match command {
-                Command::Replace(ports) => {
-                    drain(&mut forwarder)?;
-                    forwarder.ports = ports;
-                }
+                Command::Replace(ports) => forwarder.replace_ports(ports, now())?,
                 Command::Limits { client_timeout, client_limit, pool, error_rate } => {
                     forwarder.host.clients.reconfigure(client_timeout, client_limit, &pool);
                     forwarder.host.set_error_rate(error_rate);
                 }
-                Command::Stop => return drain(&mut forwarder),
+                Command::Stop => {
+                    let receivers = forwarder.ports.receivers.len();
+                    return (0..receivers).try_for_each(|number| forwarder.drain(number, now()));
+                }
             }
         }
     }
@@ -126,19 +126,6 @@ fn wait(forwarder: &Forwarder, wake: &OwnedFd) -> io::Result<Vec<usize>> {
     }
     let ready = watched.iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty());
     Ok(ready.map(|(number, _)| number).collect())
-}
-
-/// Handles what waits in the sockets, a queue's worth at most.
-fn drain(forwarder: &mut Forwarder) -> io::Result<()> {
-    const MAX_TURNS: usize = 4_096;
-    for receiver in 0..forwarder.ports.receivers.len() {
-        for _ in 0..MAX_TURNS {
-            if forwarder.turn(receiver, now())? == 0 {
-                break;
-            }
-        }
-    }
-    Ok(())
 }
 
 #[expect(clippy::disallowed_methods, reason = "the packet thread is a shell: it reads the clock")]

@@ -5,30 +5,54 @@ use ipnet::IpNet;
 use netio::socket::{QueueSize, RawSocket};
 use std::io;
 use std::net::IpAddr;
-use wire::{Family, icmp, protocol};
+use std::sync::Arc;
+use wire::{Address, Family, icmp, protocol};
 
-/// The sockets that one configuration needs.
-#[derive(Debug)]
+/// The sockets that one configuration needs. A socket that the next configuration needs as well
+/// is shared with it, not opened anew: two sockets would each get a copy of every packet.
+#[derive(Clone, Debug)]
 pub struct Ports {
     /// GRE and ICMP errors to the frontend, replies to return addresses.
     pub receivers: Vec<Receiver>,
     /// Sends IPv4 packets.
-    pub v4: Option<RawSocket>,
+    pub v4: Option<Arc<RawSocket>>,
     /// Sends IPv6 packets.
-    pub v6: Option<RawSocket>,
+    pub v6: Option<Arc<RawSocket>>,
     /// Queues that are smaller than the configuration asks for.
     pub short_queues: Vec<ShortQueue>,
 }
 
 /// A socket that packets are read from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Receiver {
     /// The socket.
-    pub socket: RawSocket,
-    /// What it receives: an IP protocol number.
-    pub protocol: u8,
+    pub socket: Arc<RawSocket>,
+    /// What it receives.
+    pub purpose: Purpose,
     /// What the kernel last said about packets dropped for a full queue.
     pub queue_drops: u32,
+}
+
+/// What a socket receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// GRE to the frontend.
+    Frontend(IpAddr),
+    /// ICMP errors to the frontend.
+    Errors(IpAddr),
+    /// GRE to return addresses of this family.
+    Returns(Family),
+}
+
+impl Purpose {
+    /// The IP protocol number.
+    pub const fn protocol(self) -> u8 {
+        match self {
+            Self::Frontend(_) | Self::Returns(_) => protocol::GRE,
+            Self::Errors(IpAddr::V4(_)) => protocol::ICMP,
+            Self::Errors(IpAddr::V6(_)) => protocol::ICMPV6,
+        }
+    }
 }
 
 /// A queue that the kernel made smaller than asked for.
@@ -60,93 +84,121 @@ pub enum Error {
 }
 
 impl Receiver {
-    /// A socket that receives this protocol.
-    pub const fn new(socket: RawSocket, protocol: u8) -> Self {
-        Self { socket, protocol, queue_drops: 0 }
+    /// A socket that receives this.
+    pub const fn new(socket: Arc<RawSocket>, purpose: Purpose) -> Self {
+        Self { socket, purpose, queue_drops: 0 }
     }
 }
 
 impl Ports {
-    /// Opens the sockets of a configuration. Needs CAP_NET_RAW.
+    /// Opens the sockets of a configuration; those that `old` has already are shared with it.
+    /// Needs CAP_NET_RAW.
     ///
     /// # Errors
     /// The first socket that could not be opened.
-    pub fn open(config: &Config) -> Result<Self, Error> {
+    pub fn open(config: &Config, old: Option<&Self>) -> Result<Self, Error> {
         let frontend = config.frontend;
-        let gre = bound(frontend, protocol::GRE, "GRE")?;
-        let mut receivers = vec![Receiver::new(gre, protocol::GRE), errors_to(frontend)?];
+        let mut purposes = vec![Purpose::Frontend(frontend), Purpose::Errors(frontend)];
         let returns: Vec<IpNet> = config.prefix.iter().chain(&config.pool).copied().collect();
-        if !returns.is_empty() {
-            let socket = RawSocket::within(&returns, protocol::GRE)
-                .map_err(|source| Error::Socket { what: "replies".into(), source })?;
-            receivers.push(Receiver::new(socket, protocol::GRE));
+        if let Some(first) = returns.first() {
+            purposes.push(Purpose::Returns(Address::from(first.addr()).family()));
         }
+        let receiver = |purpose| match old.and_then(|old| old.receiver(purpose)) {
+            Some(kept) => Ok(kept.clone()),
+            None => Ok(Receiver::new(Arc::new(open_receiver(purpose)?), purpose)),
+        };
         let mut ports = Self {
-            receivers,
-            v4: sender(config, Family::V4)?,
-            v6: sender(config, Family::V6)?,
+            receivers: purposes.into_iter().map(receiver).collect::<Result<_, Error>>()?,
+            v4: sender(config, Family::V4, old.and_then(|old| old.v4.as_ref()))?,
+            v6: sender(config, Family::V6, old.and_then(|old| old.v6.as_ref()))?,
             short_queues: Vec::new(),
         };
+        if let Some(last) = ports.receivers.last().filter(|_| !returns.is_empty()) {
+            last.socket
+                .accept_destinations(&returns)
+                .map_err(socket_for("replies (its filter)"))?;
+        }
         ports.size_queues(config)?;
         Ok(ports)
     }
 
+    /// The receiver of this purpose.
+    pub fn receiver(&self, purpose: Purpose) -> Option<&Receiver> {
+        self.receivers.iter().find(|receiver| receiver.purpose == purpose)
+    }
+
     fn size_queues(&mut self, config: &Config) -> Result<(), Error> {
-        let failed = |source| Error::Socket { what: "packets (setting its queue)".into(), source };
+        let failed = socket_for("packets (setting its queue)");
         let mut note = |size: QueueSize, sysctl| {
             if size.granted < size.wanted {
                 self.short_queues.push(ShortQueue { size, sysctl });
             }
         };
         for receiver in &self.receivers {
-            let size = receiver.socket.set_receive_queue(config.receive_queue).map_err(failed)?;
+            let size = receiver.socket.set_receive_queue(config.receive_queue).map_err(&failed)?;
             note(size, "net.core.rmem_max");
         }
         for sender in [&self.v4, &self.v6].into_iter().flatten() {
-            let size = sender.set_send_queue(config.send_queue).map_err(failed)?;
+            let size = sender.set_send_queue(config.send_queue).map_err(&failed)?;
             note(size, "net.core.wmem_max");
         }
         Ok(())
     }
 }
 
-/// A socket that receives this protocol on the frontend.
-fn bound(frontend: IpAddr, protocol: u8, what: &str) -> Result<RawSocket, Error> {
-    RawSocket::bound(frontend, protocol).map_err(|source| match source.kind() {
-        io::ErrorKind::AddrNotAvailable => Error::NotLocal(frontend, IpNet::from(frontend)),
-        _ => Error::Socket { what: format!("{what} to {frontend}"), source },
-    })
+fn open_receiver(purpose: Purpose) -> Result<RawSocket, Error> {
+    let protocol = purpose.protocol();
+    let bound = |frontend: IpAddr, what: &str| {
+        RawSocket::bound(frontend, protocol).map_err(|source| match source.kind() {
+            io::ErrorKind::AddrNotAvailable => Error::NotLocal(frontend, IpNet::from(frontend)),
+            _ => socket_for(&format!("{what} to {frontend}"))(source),
+        })
+    };
+    match purpose {
+        Purpose::Frontend(frontend) => bound(frontend, "GRE"),
+        Purpose::Errors(frontend) => {
+            let socket = bound(frontend, "ICMP errors")?;
+            let filtered = socket.accept_icmp_types(error_types(frontend));
+            filtered.map_err(socket_for("ICMP errors (its filter)"))?;
+            Ok(socket)
+        }
+        // Its filter follows: until then it would take all GRE of this host.
+        Purpose::Returns(family) => RawSocket::any(family, protocol).map_err(socket_for("replies")),
+    }
 }
 
-/// The socket for ICMP errors about packets that have the frontend as source.
-fn errors_to(frontend: IpAddr) -> Result<Receiver, Error> {
-    let (protocol, types) = match frontend {
-        IpAddr::V4(_) => (
-            protocol::ICMP,
-            [icmp::v4::UNREACHABLE, icmp::v4::TIME_EXCEEDED, icmp::v4::PARAMETER_PROBLEM]
-                .as_slice(),
-        ),
-        IpAddr::V6(_) => (
-            protocol::ICMPV6,
-            [
-                icmp::v6::UNREACHABLE,
-                icmp::v6::PACKET_TOO_BIG,
-                icmp::v6::TIME_EXCEEDED,
-                icmp::v6::PARAMETER_PROBLEM,
-            ]
-            .as_slice(),
-        ),
-    };
-    let socket = bound(frontend, protocol, "ICMP errors")?;
-    let filtered = socket.accept_icmp_types(types);
-    filtered.map_err(|source| Error::Socket { what: "ICMP errors (its filter)".into(), source })?;
-    Ok(Receiver::new(socket, protocol))
+/// The ICMP messages that quote a packet.
+const fn error_types(frontend: IpAddr) -> &'static [u8] {
+    match frontend {
+        IpAddr::V4(_) => {
+            &[icmp::v4::UNREACHABLE, icmp::v4::TIME_EXCEEDED, icmp::v4::PARAMETER_PROBLEM]
+        }
+        IpAddr::V6(_) => &[
+            icmp::v6::UNREACHABLE,
+            icmp::v6::PACKET_TOO_BIG,
+            icmp::v6::TIME_EXCEEDED,
+            icmp::v6::PARAMETER_PROBLEM,
+        ],
+    }
 }
 
 /// A sender of the family, if the frontend or a backend is of it.
-fn sender(config: &Config, family: Family) -> Result<Option<RawSocket>, Error> {
+fn sender(
+    config: &Config,
+    family: Family,
+    old: Option<&Arc<RawSocket>>,
+) -> Result<Option<Arc<RawSocket>>, Error> {
     let used = (family == Family::V4) == config.frontend.is_ipv4() || config.is_mixed();
-    used.then(|| RawSocket::sender(family))
-        .transpose()
-        .map_err(|source| Error::Socket { what: format!("sending {family:?} packets"), source })
+    match (used, old) {
+        (false, _) => Ok(None),
+        (true, Some(old)) => Ok(Some(Arc::clone(old))),
+        (true, None) => {
+            let opened = RawSocket::sender(family);
+            opened.map(Arc::new).map(Some).map_err(socket_for("sending"))
+        }
+    }
+}
+
+fn socket_for(what: &str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Socket { what: what.to_owned(), source }
 }

@@ -34,25 +34,6 @@ impl RawSocket {
         Ok(raw)
     }
 
-    /// Receives IP packets of `protocol` to any local address within `prefixes`, which must be of
-    /// one family and not empty. Needs CAP_NET_RAW.
-    pub fn within(prefixes: &[IpNet], protocol: u8) -> io::Result<Self> {
-        let family = match prefixes.first() {
-            Some(IpNet::V6(_)) => Family::V6,
-            _ => Family::V4,
-        };
-        let filter = destination_filter(prefixes)?;
-        // What queued up before the filter stood is read and judged by its destination all the
-        // same.
-        let raw = Self::receiver(family, protocol)?;
-        let program = libc::sock_fprog {
-            len: u16::try_from(filter.len()).map_err(io::Error::other)?,
-            filter: filter.as_ptr().cast_mut(),
-        };
-        raw.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
-        Ok(raw)
-    }
-
     /// Receives IP packets of `protocol` and family to any local address. Needs CAP_NET_RAW.
     pub fn any(family: Family, protocol: u8) -> io::Result<Self> {
         Self::receiver(family, protocol)
@@ -94,6 +75,17 @@ impl RawSocket {
         Ok(raw)
     }
 
+    /// Lets only packets through whose destination lies in one of the prefixes, which must be of
+    /// the socket's family. Replaces an earlier filter of this kind without a gap.
+    pub fn accept_destinations(&self, prefixes: &[IpNet]) -> io::Result<()> {
+        let filter = destination_filter(prefixes)?;
+        let program = libc::sock_fprog {
+            len: u16::try_from(filter.len()).map_err(io::Error::other)?,
+            filter: filter.as_ptr().cast_mut(),
+        };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    }
+
     /// Lets only ICMP or ICMPv6 messages of these types through; the socket's protocol must be
     /// one of the two.
     pub fn accept_icmp_types(&self, types: &[u8]) -> io::Result<()> {
@@ -116,7 +108,10 @@ impl RawSocket {
 
     /// Asks for a receive queue of `wanted` octets.
     pub fn set_receive_queue(&self, wanted: usize) -> io::Result<QueueSize> {
-        self.socket.set_recv_buffer_size(wanted)?;
+        // With CAP_NET_ADMIN the bound does not hold (socket(7), SO_RCVBUFFORCE).
+        if rustix::net::sockopt::set_socket_recv_buffer_size_force(&self.socket, wanted).is_err() {
+            self.socket.set_recv_buffer_size(wanted)?;
+        }
         // The kernel doubles the value for its own overhead (socket(7)).
         Ok(QueueSize { wanted, granted: self.socket.recv_buffer_size()? / 2 })
     }

@@ -1,5 +1,7 @@
 //! gredist end to end: the real binary between real network stacks.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
+
 mod affinity;
 mod control;
 mod errors;
