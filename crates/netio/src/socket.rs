@@ -44,7 +44,17 @@ impl RawSocket {
         let domain = domain(family);
         let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, family, connected: false })
+        let raw = Self { socket, family, connected: false };
+        // Without this the kernel keeps silent about packets that a full device queue has dropped
+        // (ip(7), IP_RECVERR). It also queues notes about oversized packets, which nobody reads:
+        // the least queue bounds them.
+        const ON: c_int = 1;
+        match family {
+            Family::V4 => raw.set(libc::IPPROTO_IP, libc::IP_RECVERR, &ON)?,
+            Family::V6 => raw.set(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &ON)?,
+        }
+        raw.socket.set_recv_buffer_size(0)?;
+        Ok(raw)
     }
 
     /// A datagram socket that carries whole IP packets to and from one peer, such as one end of a
