@@ -144,7 +144,7 @@ fn l3_59_with_the_guard_a_stopped_daemon_is_silent() {
     for families in [Families::V4, Families::V6] {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), families.config(1)).unwrap();
-        let script = "s = AsyncSniffer(store=False, lfilter=lambda p: (ICMP in p and p[ICMP].type == 3 and p[ICMP].code == 2) or ICMPv6ParamProblem in p, prn=lambda p: print('unreachable', flush=True), started_callback=lambda: print('listening', flush=True))\ns.start(); s.join()";
+        let script = "s = AsyncSniffer(store=False, lfilter=lambda p: (ICMP in p and p[ICMP].type == 3 and p[ICMP].code == 2 and p[IP].src == '10.77.0.47') or (ICMPv6ParamProblem in p and p[IPv6].src == 'fd77::47'), prn=lambda p: print('unreachable', flush=True), started_callback=lambda: print('listening', flush=True))\ns.start(); s.join()";
         let mut sniffer = labs::peers::scapy(&bed.client, script).unwrap();
         sniffer.wait_for_line(|line| line == "listening", PATIENCE).unwrap();
         let unreachable = |sniffer: &Process| {
@@ -211,7 +211,7 @@ fn the_log_goes_to_syslog_when_asked_to() {
         while True: print(s.recv(4096).decode(), flush=True)";
     let gredist = program("gredist");
     let script = format!(
-        "mount -t tmpfs none /dev && {{ {PYTHON} -c \"{listener}\" & }}; \
+        "mount -t tmpfs none /dev && : > /dev/null && {{ {PYTHON} -c \"{listener}\" & }}; \
          until [ -S /dev/log ]; do :; done; exec \"$0\" --syslog -c \"$1\""
     );
     let mut process = bed
