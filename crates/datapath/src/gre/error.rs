@@ -117,9 +117,11 @@ fn read_quote<F: Frame>(
             let octets = frame.read(at).ok_or(DropReason::ErrorTruncated)?;
             let Some(header) = ipv6::Header::parse(octets) else { return Ok(None) };
             let start = at + ipv6::HEADER_BYTES;
-            let Ok((protocol, gre)) = ip::walk_extensions(frame, header.next_header, start) else {
+            let end = frame.len();
+            let Ok(upper) = ip::walk_extensions(frame, header.next_header, start, end) else {
                 return Ok(None);
             };
+            let (protocol, gre) = (upper.protocol, upper.at);
             let quote = Quote {
                 client: Address::v6(header.destination),
                 key: None,

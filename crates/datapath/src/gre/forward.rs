@@ -14,7 +14,7 @@ pub(super) fn forward<F: Frame, T: Tables>(
     service: &Service,
     tables: &mut T,
 ) -> Result<Verdict, DropReason> {
-    if !packet.source.is_unicast() {
+    if !packet.has_routable_source() || packet.source == service.frontend {
         return Err(DropReason::SourceInvalid);
     }
     let flow = Flow::parse(frame, packet, packet.source)?;
