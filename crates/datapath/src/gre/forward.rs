@@ -71,7 +71,10 @@ pub(super) fn refuse<F: Frame, T: Tables>(
     } else {
         return None;
     };
-    if told && tables.admit(Budget::Answer) && answer::write(frame, packet, answer).is_some() {
+    if told
+        && tables.admit(Budget::Answer)
+        && answer::write(frame, packet, answer, tables).is_some()
+    {
         return Some(Verdict::Answer(reason));
     }
     Some(Verdict::Drop(reason))

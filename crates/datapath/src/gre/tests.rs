@@ -5,6 +5,7 @@ mod cross;
 mod forward;
 mod header;
 mod outer;
+mod refuse;
 mod reply;
 
 use super::{error_to, process};
