@@ -88,6 +88,8 @@ drop_reasons! {
     ClientUnknown = "client_unknown",
     /// An ICMP error whose quote is too short to name a flow.
     ErrorTruncated = "error_truncated",
+    /// An ICMP error whose checksum is wrong, which translation would hide.
+    ErrorChecksum = "error_checksum",
     /// An ICMP error of a kind that the other family does not have.
     ErrorUntranslatable = "error_untranslatable",
     /// An ICMP error for every backend, beyond the rate limit.

@@ -2,9 +2,13 @@
 //! out, by `testkit::packet`, which shares nothing with the parsers under test.
 
 mod cross;
+mod error;
+mod error_checks;
+mod error_cross;
 mod forward;
 mod header;
 mod outer;
+mod properties;
 mod refuse;
 mod reply;
 
