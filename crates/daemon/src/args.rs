@@ -3,9 +3,11 @@
 //! `--version` and `--help` come from clap, which also exits with 2 on wrong usage.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
+use crate::exit::Exit;
 use crate::logging::Output;
 
 /// Flags that all daemons have.
@@ -36,6 +38,15 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line
     Json,
+}
+
+/// Ends a program whose arguments clap did not take: prints help, version or the usage error, and
+/// gives the exit code for it.
+#[must_use]
+pub fn refuse(error: &clap::Error) -> ExitCode {
+    // Help and version go to stdout, usage errors to stderr; a closed pipe is no failure.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8))
 }
 
 impl Common {

@@ -161,8 +161,7 @@ mod tests {
     fn a_taken_pair_uses_the_next_address_and_the_last_one_is_refused() {
         let (pool, now) = (pool(3), start());
         let mut clients = Clients::new(TIMEOUT, 100);
-        let claimed: Vec<_> =
-            (0..4).map(|n| clients.claim(&pool, client(n), 7, 1, now)).collect();
+        let claimed: Vec<_> = (0..4).map(|n| clients.claim(&pool, client(n), 7, 1, now)).collect();
         assert_eq!(claimed, [Some(pool[1]), Some(pool[2]), Some(pool[0]), None]);
         // Another key is another pair.
         assert_eq!(clients.claim(&pool, client(3), 8, 1, now), Some(pool[1]));

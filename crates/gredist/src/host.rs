@@ -133,7 +133,8 @@ impl gre::Tables for View<'_> {
     }
 
     fn in_pool(&self, address: Address) -> bool {
-        self.snapshot.pool.contains(&address)
+        let IpAddr::V4(v4) = IpAddr::from(address) else { return false };
+        self.snapshot.pool_prefixes.iter().any(|prefix| prefix.contains(&v4))
     }
 
     fn claim(&mut self, client: Address, key: u32, hash: u64) -> Option<Address> {

@@ -1,5 +1,199 @@
 //! Distributes GRE tunnels (IP protocol 47) over healthy backends by rendezvous hashing.
+//!
+//! One thread forwards packets ([`plane`], [`forwarder`]); one loop controls it ([`controller`]).
+//! They share a snapshot, which only the loop publishes, and counters, which only the thread
+//! writes.
 
 #![forbid(unsafe_code)]
 
+pub mod args;
+pub mod clients;
 pub mod config;
+pub mod controller;
+pub mod forwarder;
+pub mod guard;
+pub mod host;
+pub mod lab;
+pub mod outbox;
+pub mod plane;
+pub mod ports;
+pub mod returns;
+pub mod snapshot;
+pub mod statistics;
+pub mod status;
+pub mod trace;
+
+use crate::args::Args;
+use crate::clients::Clients;
+use crate::config::Config;
+use crate::controller::{Controller, Parts, warn_of_short_queues};
+use crate::forwarder::Forwarder;
+use crate::host::Host;
+use crate::plane::Plane;
+use crate::ports::Ports;
+use crate::snapshot::Compiled;
+use crate::statistics::Statistics;
+use ::config::live::Live;
+use clap::Parser;
+use daemon::exit::Exit;
+use daemon::ops::Ops;
+use daemon::privileges::{self, Capability};
+use daemon::signals::{Signal, Signals};
+use probe::Prober;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+use tracing::{error, info};
+use wire::{Address, Family};
+
+/// The program: arguments, configuration, build, run until a signal, drain.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) => return daemon::args::refuse(&error),
+    };
+    run(&args).into()
+}
+
+fn run(args: &Args) -> Exit {
+    let located = match args.locate() {
+        Ok(located) => located,
+        Err(message) => return fail(Exit::Usage, &message),
+    };
+    let config = match Config::load(&located.file) {
+        Ok(config) => config,
+        Err(diagnostics) => return fail(Exit::Config, &diagnostics),
+    };
+    if let Some(shadowed) = &located.shadowed {
+        let (used, other) = (located.file.display(), shadowed.display());
+        eprintln!("gredist: warning: {other} is not read, because {used} exists");
+    }
+    if let Some(name) = &args.print_guard {
+        return print(guard::table(name, &config), Exit::Usage);
+    }
+    if let Some(traced) = &args.trace {
+        return print(trace::report(&config, traced, &args.down), Exit::Usage);
+    }
+    if args.common.check_config {
+        let backends = config.backends.len();
+        let file = located.file.display();
+        return print::<String>(Ok(format!("{file}: good, {backends} backends\n")), Exit::Ok);
+    }
+    if let Err(error) =
+        daemon::logging::init(args.common.log_format, args.common.log_output("gredist"))
+    {
+        return fail(Exit::Runtime, &error);
+    }
+    match serve(located.file, config) {
+        Ok(()) => Exit::Ok,
+        Err(message) => {
+            error!("{message}");
+            Exit::Runtime
+        }
+    }
+}
+
+/// Builds everything, runs until a signal ends it, drains.
+fn serve(file: PathBuf, config: Config) -> Result<(), String> {
+    privileges::ensure(Capability::NetRaw, "gredist").map_err(text)?;
+    returns::check(&config).map_err(text)?;
+    let ports = Ports::open(&config).map_err(text)?;
+    warn_of_short_queues(&ports);
+    let sockets = probe::Sockets::open(&probed_families(&config)).map_err(text)?;
+    let ops = match config.ops {
+        Some(address) => {
+            Some(Ops::bind(address).map_err(|error| format!("ops={address}: {error}"))?)
+        }
+        None => None,
+    };
+    privileges::keep_only(&[Capability::NetRaw])
+        .map_err(|error| format!("cannot drop capabilities: {error}"))?;
+
+    let compiled = Compiled::new(&config, None);
+    let live = Arc::new(Live::new(Arc::new(compiled.snapshot(&snapshot::rows(&config)))));
+    let statistics = Arc::new(Statistics::default());
+    let clients = Clients::new(config.client_timeout, config.client_limit);
+    let host = Host::new(clients, config.error_rate, now()).map_err(text)?;
+    let forwarder = Forwarder::new(ports, host, Arc::clone(&live), Arc::clone(&statistics));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(text)?.block_on(async {
+        let signals = Signals::new().map_err(text)?;
+        let prober = Prober::new(sockets).map_err(text)?;
+        let (plane, ended) = Plane::start(forwarder).map_err(text)?;
+        info!(frontend = %config.frontend, backends = config.backends.len(), "started");
+        let parts = Parts { file, config, compiled, prober, plane, live, statistics, ops };
+        control(Controller::new(parts), signals, ended).await
+    })
+}
+
+/// The control loop.
+async fn control(
+    mut controller: Controller,
+    mut signals: Signals,
+    mut ended: tokio::sync::oneshot::Receiver<()>,
+) -> Result<(), String> {
+    loop {
+        tokio::select! {
+            change = controller.next_change() => controller.handle_change(&change),
+            signal = signals.next() => match signal {
+                Signal::Reload => controller.reload(),
+                Signal::Statistics => controller.log_statistics(),
+                Signal::Terminate => {
+                    controller.log_statistics();
+                    let result = controller.stop().map_err(text);
+                    info!("ended");
+                    return result;
+                }
+            },
+            _ = &mut ended => {
+                let cause = controller.stop().err().map_or_else(String::new, |error| error.to_string());
+                return Err(format!("the packet thread ended: {cause}"));
+            }
+        }
+    }
+}
+
+/// The families to be probed: those of the backends, and the other one too if the host has it, so
+/// that a reload can bring its first backend.
+fn probed_families(config: &Config) -> Vec<Family> {
+    let needed = |family| {
+        config.backends.iter().any(|backend| Address::from(backend.address).family() == family)
+    };
+    let possible = |family| netio::icmp::EchoSocket::new(family).is_ok();
+    let families = [Family::V4, Family::V6].into_iter();
+    families.filter(|family| needed(*family) || possible(*family)).collect()
+}
+
+fn print<E: std::fmt::Display>(result: Result<String, E>, failure: Exit) -> Exit {
+    match result {
+        Ok(text) => {
+            // A closed pipe is the reader's choice.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            Exit::Ok
+        }
+        Err(message) => fail(failure, &message),
+    }
+}
+
+fn fail(exit: Exit, message: &dyn std::fmt::Display) -> Exit {
+    let message = message.to_string();
+    for line in message.lines() {
+        eprintln!("gredist: {line}");
+    }
+    exit
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the main of a daemon is a shell: it reads the clock"
+)]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -8,6 +8,7 @@ use crate::statistics::BackendCounters;
 use balance::hash::hash;
 use balance::rendezvous::{Candidate, NO_WINNER, Rows};
 use datapath::gre::{Returns, Service};
+use ipnet::{IpNet, Ipv4Net};
 use std::collections::HashMap;
 use std::sync::Arc;
 use wire::Address;
@@ -33,10 +34,14 @@ pub struct Snapshot {
     pub backends: Arc<[Backend]>,
     /// The winner of each row.
     pub winners: Box<[u16]>,
+    /// The healthy backends.
+    pub up: Box<[u16]>,
     /// Backends by address.
     pub by_address: Arc<HashMap<Address, u16>>,
     /// The pool's addresses, in configured order.
     pub pool: Arc<[Address]>,
+    /// The prefixes that they come from.
+    pub pool_prefixes: Arc<[Ipv4Net]>,
 }
 
 impl Snapshot {
@@ -65,6 +70,7 @@ pub struct Compiled {
     backends: Arc<[Backend]>,
     by_address: Arc<HashMap<Address, u16>>,
     pool: Arc<[Address]>,
+    pool_prefixes: Arc<[Ipv4Net]>,
 }
 
 impl Compiled {
@@ -87,12 +93,21 @@ impl Compiled {
             (None, false) => Returns::Pool,
             (None, true) => Returns::None,
         };
+        let pool_prefixes: Arc<[Ipv4Net]> = config
+            .pool
+            .iter()
+            .filter_map(|net| match net {
+                IpNet::V4(v4) => Some(*v4),
+                IpNet::V6(_) => None,
+            })
+            .collect();
         let frontend = Address::from(config.frontend);
         Self {
             service: Service { frontend, key_mask: config.key_mask, returns },
             backends,
             by_address: Arc::new(by_address),
-            pool: pool_addresses(config),
+            pool: pool_addresses(&pool_prefixes),
+            pool_prefixes,
         }
     }
 
@@ -102,9 +117,20 @@ impl Compiled {
             service: self.service,
             backends: Arc::clone(&self.backends),
             winners: rows.winners().into(),
+            up: (0..)
+                .zip(self.backends.iter())
+                .map(|(i, _)| i)
+                .filter(|i| rows.is_present(*i))
+                .collect(),
             by_address: Arc::clone(&self.by_address),
             pool: Arc::clone(&self.pool),
+            pool_prefixes: Arc::clone(&self.pool_prefixes),
         }
+    }
+
+    /// The pool's addresses.
+    pub fn pool(&self) -> Arc<[Address]> {
+        Arc::clone(&self.pool)
     }
 
     /// All backends, with their counters.
@@ -115,12 +141,7 @@ impl Compiled {
 
 /// Every address of the pool's prefixes, network and broadcast addresses included: they are
 /// routed to this host as a whole, and lie on no link.
-fn pool_addresses(config: &Config) -> Arc<[Address]> {
-    let prefixes = config.pool.iter().filter_map(|net| match net {
-        ipnet::IpNet::V4(v4) => Some(v4),
-        ipnet::IpNet::V6(_) => None,
-    });
-    let ranges =
-        prefixes.map(|net| u32::from(net.network())..=u32::from(net.broadcast()));
+fn pool_addresses(prefixes: &[Ipv4Net]) -> Arc<[Address]> {
+    let ranges = prefixes.iter().map(|net| net.network().to_bits()..=net.broadcast().to_bits());
     ranges.flatten().map(|bits| Address::v4(bits.to_be_bytes())).collect()
 }

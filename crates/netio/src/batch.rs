@@ -44,12 +44,26 @@ pub struct Received {
 /// One packet to send: where it lies in the batch's buffer, and its destination.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing {
-    /// First octet in the buffer.
-    pub start: usize,
-    /// Octets.
-    pub length: usize,
-    /// Where to; its family is the socket's.
-    pub destination: IpAddr,
+    start: usize,
+    length: usize,
+    destination: IpAddr,
+}
+
+impl Outgoing {
+    /// The packet at `place` within the slot. Its destination's family must be the socket's.
+    pub fn new(slot: usize, place: Range<usize>, destination: IpAddr) -> Self {
+        Self { start: slot * STRIDE + place.start, length: place.len(), destination }
+    }
+
+    /// Octets of the packet.
+    pub const fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Where it goes.
+    pub const fn destination(&self) -> IpAddr {
+        self.destination
+    }
 }
 
 /// A buffer of [`BATCH`] slots, each with room for the largest packet and for headers before it.
@@ -71,11 +85,6 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// The whole buffer.
-    pub fn buffer(&mut self) -> &mut [u8] {
-        &mut self.buffer
-    }
-
     /// Slots of the last receive.
     pub fn len(&self) -> usize {
         self.received.len()
@@ -86,13 +95,6 @@ impl Batch {
         self.received.is_empty()
     }
 
-    /// A received packet: where it lies in the buffer, and what the kernel told of it.
-    pub fn packet(&self, slot: usize) -> Option<(Range<usize>, Received)> {
-        let (length, received) = *self.received.get(slot)?;
-        let start = slot * STRIDE + HEADROOM;
-        Some((start..start + length, received))
-    }
-
     /// The octets of one slot with its headroom, and the packet's place within.
     pub fn slot(&mut self, slot: usize) -> Option<(&mut [u8], Range<usize>, Received)> {
         let (length, received) = *self.received.get(slot)?;
@@ -100,9 +102,18 @@ impl Batch {
         Some((octets, HEADROOM..HEADROOM + length, received))
     }
 
-    /// Where a place within a slot lies in the buffer.
-    pub const fn place(slot: usize, within: &Range<usize>) -> usize {
-        slot * STRIDE + within.start
+    /// Puts a packet into a slot as if it had been received there; the slot's octets and the
+    /// packet's place within. `None` if there is no such slot or the packet does not fit.
+    pub fn put(&mut self, slot: usize, packet: &[u8]) -> Option<(&mut [u8], Range<usize>)> {
+        let octets = self.buffer.get_mut(slot * STRIDE..(slot + 1) * STRIDE)?;
+        let place = HEADROOM..HEADROOM + packet.len();
+        octets.get_mut(place.clone())?.copy_from_slice(packet);
+        Some((octets, place))
+    }
+
+    /// The octets of a packet to send, as they lie in the buffer.
+    pub fn octets(&self, packet: &Outgoing) -> &[u8] {
+        self.buffer.get(packet.start..packet.start + packet.length).unwrap_or_default()
     }
 
     /// Reads up to [`BATCH`] packets without waiting; 0 if none is there.
@@ -182,8 +193,7 @@ impl Batch {
         for (((message, vector), name), packet) in
             messages.iter_mut().zip(&mut vectors).zip(&mut names).zip(packets)
         {
-            let octets = self.buffer.get(packet.start..packet.start + packet.length);
-            let octets = octets.unwrap_or_default();
+            let octets = self.octets(packet);
             *vector = libc::iovec {
                 iov_base: octets.as_ptr().cast_mut().cast::<c_void>(),
                 iov_len: octets.len(),

@@ -131,6 +131,15 @@ impl Netlink {
         .map_err(|error| context(format!("set link {link} up"), error))
     }
 
+    /// Takes `link` down, as pulling its cable does.
+    ///
+    /// # Errors
+    /// No such link, or no `CAP_NET_ADMIN`.
+    pub fn set_down(&mut self, link: &str) -> io::Result<()> {
+        self.set_link(link, |message| message.header.change_mask = LinkFlags::Up)
+            .map_err(|error| context(format!("set link {link} down"), error))
+    }
+
     /// Sets the MTU of `link` to `mtu` bytes.
     ///
     /// # Errors

@@ -53,6 +53,11 @@ impl RawSocket {
         Ok(raw)
     }
 
+    /// Receives IP packets of `protocol` and family to any local address. Needs CAP_NET_RAW.
+    pub fn any(family: Family, protocol: u8) -> io::Result<Self> {
+        Self::receiver(family, protocol)
+    }
+
     /// Sends whole IPv4 or IPv6 packets, headers included. Needs CAP_NET_RAW.
     pub fn sender(family: Family) -> io::Result<Self> {
         let domain = domain(family);
@@ -77,7 +82,6 @@ impl RawSocket {
         let raw = Self { socket, family, connected: false };
         const ON: c_int = 1;
         if family == Family::V6 {
-            raw.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &ON)?;
             raw.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, &ON)?;
             raw.set(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, &ON)?;
             raw.set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, &ON)?;

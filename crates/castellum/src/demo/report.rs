@@ -1,0 +1,110 @@
+//! What the demonstration found: a table for people, JSON for programs.
+
+use serde::Serialize;
+
+/// The whole result.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    /// Each scenario's figures.
+    pub(crate) scenarios: Vec<Scenario>,
+    /// Each claim, and whether it held.
+    pub(crate) claims: Vec<Claim>,
+}
+
+/// A statement that the run put to the test.
+#[derive(Debug, Serialize)]
+pub(crate) struct Claim {
+    scenario: &'static str,
+    claim: String,
+    held: bool,
+}
+
+/// The figures of one scenario.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) flows: usize,
+    /// Flows of each backend while all are up.
+    pub(crate) all_up: Vec<usize>,
+    /// Flows of each backend while the second is down.
+    pub(crate) one_down: Vec<usize>,
+    /// Flows of each backend after it came back.
+    pub(crate) back: Vec<usize>,
+    /// Flows of surviving backends that moved although their backend was up.
+    pub(crate) moved_without_reason: usize,
+    /// Flows that were not back where they began.
+    pub(crate) not_restored: usize,
+    /// Packets sent and lost while nothing changed.
+    pub(crate) sent_steady: u64,
+    pub(crate) lost_steady: u64,
+    /// Packets of the backend that failed, lost until it was found down.
+    pub(crate) lost_in_outage: u64,
+    /// Seconds from the cut to the removal, and from the repair to the return.
+    pub(crate) seconds_to_remove: f64,
+    pub(crate) seconds_to_return: f64,
+}
+
+impl Report {
+    /// Notes whether a claim held.
+    pub(crate) fn claim(&mut self, scenario: &'static str, claim: impl Into<String>, held: bool) {
+        self.claims.push(Claim { scenario, claim: claim.into(), held });
+    }
+
+    /// Whether every claim held, and there was one.
+    pub(crate) fn holds(&self) -> bool {
+        !self.claims.is_empty() && self.claims.iter().all(|claim| claim.held)
+    }
+
+    /// For programs.
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::from(
+            "\nGRE distribution (gredist), three backends, the second cut off and repaired\n\n",
+        );
+        text.push_str(&format!(
+            "{:<14} {:>18} {:>18} {:>18} {:>6} {:>12} {:>8} {:>8} {:>8}\n",
+            "",
+            "flows, all up",
+            "second down",
+            "repaired",
+            "moved",
+            "lost/sent",
+            "outage",
+            "removed",
+            "returned"
+        ));
+        for s in &self.scenarios {
+            let per_backend = |flows: &[usize]| {
+                flows.iter().map(ToString::to_string).collect::<Vec<_>>().join(" / ")
+            };
+            text.push_str(&format!(
+                "{:<14} {:>18} {:>18} {:>18} {:>6} {:>12} {:>8} {:>7.2}s {:>7.2}s\n",
+                s.name,
+                per_backend(&s.all_up),
+                per_backend(&s.one_down),
+                per_backend(&s.back),
+                s.moved_without_reason + s.not_restored,
+                format!("{}/{}", s.lost_steady, s.sent_steady),
+                s.lost_in_outage,
+                s.seconds_to_remove,
+                s.seconds_to_return,
+            ));
+        }
+        text.push_str(
+            "\nmoved: flows that changed their backend without need, or were not back in the end\n\
+             lost/sent: packets while nothing changed; outage: packets lost until the removal\n\n",
+        );
+        for claim in self.claims.iter().filter(|claim| !claim.held) {
+            text.push_str(&format!("FAILED  {}: {}\n", claim.scenario, claim.claim));
+        }
+        let held = self.claims.iter().filter(|claim| claim.held).count();
+        text.push_str(&format!("{held} of {} claims held.", self.claims.len()));
+        text
+    }
+}
