@@ -4,6 +4,7 @@
 //! MTU for IPv6 (RFC 4443 2.4 c). The sender of the message is the address that the packet was
 //! sent to, the only one of ours that its source knows.
 
+use crate::Tables;
 use crate::frame::{Frame, prepend, sum_from};
 use crate::ip::Packet;
 use wire::checksum::{Sum, pseudo_v6};
@@ -29,17 +30,28 @@ pub enum Answer {
     },
 }
 
-/// Turns the frame, which still is `packet` as it came, into the answer to it.
+/// Turns the frame, which still is `packet` as it came, into the answer to it. The answer may be
+/// fragmented on its way, so in IPv4 it needs an identification of its own (RFC 6864 4.3).
 #[inline(always)]
-pub fn write(frame: &mut impl Frame, packet: &Packet, answer: Answer) -> Option<()> {
+pub fn write(
+    frame: &mut impl Frame,
+    packet: &Packet,
+    answer: Answer,
+    tables: &mut impl Tables,
+) -> Option<()> {
     match packet.family {
-        Family::V4 => write_v4(frame, packet, answer),
+        Family::V4 => write_v4(frame, packet, answer, tables.identification(packet.source)),
         Family::V6 => write_v6(frame, packet, answer),
     }
 }
 
 #[inline(always)]
-fn write_v4(frame: &mut impl Frame, packet: &Packet, answer: Answer) -> Option<()> {
+fn write_v4(
+    frame: &mut impl Frame,
+    packet: &Packet,
+    answer: Answer,
+    identification: u16,
+) -> Option<()> {
     let (kind, code, rest) = match answer {
         Answer::TtlExpired => (icmp::v4::TIME_EXCEEDED, 0, 0),
         Answer::TooBig { mtu } => {
@@ -55,7 +67,7 @@ fn write_v4(frame: &mut impl Frame, packet: &Packet, answer: Answer) -> Option<(
         header_length: 20,
         tos: TOS,
         total_length: u16::try_from(length).ok()?,
-        identification: 0,
+        identification,
         dont_fragment: false,
         more_fragments: false,
         fragment_offset: 0,

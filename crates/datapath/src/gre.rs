@@ -20,7 +20,7 @@ mod translate;
 pub use error::error_to;
 pub use flow::{FLOW_SEED, Flow};
 
-use crate::ip::Packet;
+use crate::ip::{self, Packet, Part};
 use crate::{DropReason, Frame, Verdict};
 use wire::{Address, Family, protocol};
 
@@ -75,27 +75,58 @@ pub fn process<F: Frame, T: Tables>(frame: &mut F, tables: &mut T) -> Verdict {
 
 #[inline(always)]
 fn decide<F: Frame, T: Tables>(frame: &mut F, tables: &mut T) -> Result<Verdict, DropReason> {
-    let packet = Packet::parse(frame)?;
-    frame.truncate(packet.length).ok_or(DropReason::OuterTruncated)?;
+    let header = ip::Header::parse(frame)?;
     let service = tables.service();
-    if packet.destination == service.frontend {
-        return match (packet.protocol, packet.family) {
-            (protocol::GRE, _) => forward::forward(frame, &packet, &service, tables),
-            (protocol::ICMP, Family::V4) | (protocol::ICMPV6, Family::V6) => {
-                error::relay(frame, &packet, &service, tables)
-            }
-            _ => Ok(Verdict::Pass),
-        };
+    let Some(role) = role(&header, &service, tables) else { return Ok(Verdict::Pass) };
+    let packet = Packet::behind(&header, frame)?;
+    match (role, packet.protocol, packet.family) {
+        (Role::Frontend, protocol::GRE, _) => {
+            whole(frame, &packet)?;
+            forward::forward(frame, &packet, &service, tables)
+        }
+        (Role::Return, protocol::GRE, _) => {
+            whole(frame, &packet)?;
+            reply::reply(frame, &packet, &service, tables)
+        }
+        (Role::Frontend, protocol::ICMP, Family::V4)
+        | (Role::Frontend, protocol::ICMPV6, Family::V6) => {
+            error::relay(frame, &packet, &service, tables)
+        }
+        _ => Ok(Verdict::Pass),
+    }
+}
+
+/// What the destination of a packet is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// The frontend.
+    Frontend,
+    /// A return address, for replies of backends of the other family.
+    Return,
+}
+
+/// `None` if the packet is not for us, whatever else is wrong with it.
+#[inline(always)]
+fn role<T: Tables>(header: &ip::Header, service: &Service, tables: &T) -> Option<Role> {
+    let destination = header.destination()?;
+    if destination == service.frontend {
+        return Some(Role::Frontend);
     }
     let returned = match service.returns {
         Returns::None => false,
-        Returns::Prefix(high) => packet.family == Family::V6 && packet.destination.high12() == high,
-        Returns::Pool => packet.family == Family::V4 && tables.in_pool(packet.destination),
+        Returns::Prefix(high) => destination.family() == Family::V6 && destination.high12() == high,
+        Returns::Pool => destination.family() == Family::V4 && tables.in_pool(destination),
     };
-    if returned && packet.protocol == protocol::GRE {
-        return reply::reply(frame, &packet, &service, tables);
+    returned.then_some(Role::Return)
+}
+
+/// Cuts what lies behind the packet, and refuses a fragment: only the first has a GRE header.
+#[inline(always)]
+fn whole<F: Frame>(frame: &mut F, packet: &Packet) -> Result<(), DropReason> {
+    match packet.part {
+        Part::Whole => frame.truncate(packet.length).ok_or(DropReason::OuterTruncated),
+        Part::First | Part::Later => Err(DropReason::OuterFragment),
     }
-    Ok(Verdict::Pass)
 }
 
 #[cfg(test)]

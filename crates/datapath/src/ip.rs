@@ -7,6 +7,26 @@ use wire::{Address, Family, ipv4, ipv6, protocol};
 /// IPv6 extension headers that are walked before the packet is dropped.
 pub const MAX_EXTENSION_HEADERS: usize = 8;
 
+/// The fixed header at the start of a frame, not yet held against what follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// IPv4.
+    V4(ipv4::Header),
+    /// IPv6.
+    V6(ipv6::Header),
+}
+
+/// Whether a packet is whole; the less of it is here, the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// It is; an atomic fragment too (RFC 6946).
+    Whole,
+    /// Its first fragment, which has the header of its protocol.
+    First,
+    /// A later fragment, in which no such header can be read.
+    Later,
+}
+
 /// What the IP headers of a packet say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -18,7 +38,7 @@ pub struct Packet {
     pub family: Family,
     /// The protocol after all extension headers.
     pub protocol: u8,
-    /// Where that protocol's header starts.
+    /// Where that protocol's header starts; in a later fragment, its share of the payload.
     pub payload: usize,
     /// Octets of the packet by its own word; the frame has at least as many.
     pub length: usize,
@@ -28,32 +48,70 @@ pub struct Packet {
     pub tos: u8,
     /// No router may fragment it: IPv4's DF, always so in IPv6.
     pub dont_fragment: bool,
+    /// Whether it is a fragment.
+    pub part: Part,
 }
 
-impl Packet {
-    /// Reads the headers at the start of the frame. A packet that is a fragment is none that can
-    /// be read further.
+impl Header {
+    /// Reads the fixed header at the start of the frame.
     #[inline(always)]
     pub fn parse(frame: &impl Frame) -> Result<Self, DropReason> {
         let [first] = frame.read::<1>(0).ok_or(DropReason::OuterTruncated)?;
         match first >> 4 {
-            4 => Self::parse_v4(frame),
-            6 => Self::parse_v6(frame),
+            4 => {
+                let octets = frame.read(0).ok_or(DropReason::OuterTruncated)?;
+                ipv4::Header::parse(octets).map(Self::V4).ok_or(DropReason::OuterMalformed)
+            }
+            6 => {
+                let octets = frame.read(0).ok_or(DropReason::OuterTruncated)?;
+                ipv6::Header::parse(octets).map(Self::V6).ok_or(DropReason::OuterMalformed)
+            }
             _ => Err(DropReason::OuterMalformed),
         }
     }
 
+    /// The destination address; `None` for an IPv4 address in IPv6 notation, which means nothing
+    /// on the wire (RFC 6890 2.2.3).
     #[inline(always)]
-    fn parse_v4(frame: &impl Frame) -> Result<Self, DropReason> {
-        let octets = frame.read(0).ok_or(DropReason::OuterTruncated)?;
-        let header = ipv4::Header::parse(octets).ok_or(DropReason::OuterMalformed)?;
+    pub fn destination(&self) -> Option<Address> {
+        match self {
+            Self::V4(header) => Some(Address::v4(header.destination)),
+            Self::V6(header) => {
+                let destination = Address::v6(header.destination);
+                (destination.family() == Family::V6).then_some(destination)
+            }
+        }
+    }
+}
+
+impl Packet {
+    /// Reads the headers at the start of the frame.
+    #[inline(always)]
+    pub fn parse(frame: &impl Frame) -> Result<Self, DropReason> {
+        Self::behind(&Header::parse(frame)?, frame)
+    }
+
+    /// Reads what follows the fixed header.
+    #[inline(always)]
+    pub fn behind(header: &Header, frame: &impl Frame) -> Result<Self, DropReason> {
+        match header {
+            Header::V4(header) => Self::behind_v4(header, frame),
+            Header::V6(header) => Self::behind_v6(header, frame),
+        }
+    }
+
+    #[inline(always)]
+    fn behind_v4(header: &ipv4::Header, frame: &impl Frame) -> Result<Self, DropReason> {
         let (payload, length) =
             (usize::from(header.header_length), usize::from(header.total_length));
         if length > frame.len() || payload > length {
             return Err(DropReason::OuterTruncated);
         }
-        if header.is_fragment() {
-            return Err(DropReason::OuterFragment);
+        if !sum_of_header(frame, payload).ok_or(DropReason::OuterTruncated)?.is_valid() {
+            return Err(DropReason::OuterChecksum);
+        }
+        if has_source_route(frame, payload) {
+            return Err(DropReason::OuterExtensions);
         }
         Ok(Self {
             source: Address::v4(header.source),
@@ -65,61 +123,138 @@ impl Packet {
             ttl: header.ttl,
             tos: header.tos,
             dont_fragment: header.dont_fragment,
+            part: Part::of(header.fragment_offset, header.more_fragments),
         })
     }
 
     #[inline(always)]
-    fn parse_v6(frame: &impl Frame) -> Result<Self, DropReason> {
-        let octets = frame.read(0).ok_or(DropReason::OuterTruncated)?;
-        let header = ipv6::Header::parse(octets).ok_or(DropReason::OuterMalformed)?;
+    fn behind_v6(header: &ipv6::Header, frame: &impl Frame) -> Result<Self, DropReason> {
         let length = ipv6::HEADER_BYTES + usize::from(header.payload_length);
         if length > frame.len() {
             return Err(DropReason::OuterTruncated);
         }
-        let (protocol, payload) = walk_extensions(frame, header.next_header, ipv6::HEADER_BYTES)?;
-        if payload > length {
-            return Err(DropReason::OuterTruncated);
-        }
+        let upper = walk_extensions(frame, header.next_header, ipv6::HEADER_BYTES, length)?;
         Ok(Self {
             source: Address::v6(header.source),
             destination: Address::v6(header.destination),
             family: Family::V6,
-            protocol,
-            payload,
+            protocol: upper.protocol,
+            payload: upper.at,
             length,
             ttl: header.hop_limit,
             tos: header.traffic_class,
             dont_fragment: true,
+            part: upper.part,
         })
+    }
+
+    /// Whether a router may forward what comes from the source: it must be a routable address of
+    /// the packet's own family.
+    #[inline(always)]
+    pub fn has_routable_source(&self) -> bool {
+        self.source.family() == self.family && self.source.is_routable()
     }
 }
 
-/// Follows the extension headers (RFC 8200 4) from the one at `at` to the first other protocol
-/// and its offset.
+impl Part {
+    /// The part that a fragment's offset and M flag tell of.
+    #[inline(always)]
+    pub(crate) const fn of(offset: u16, more: bool) -> Self {
+        match (offset, more) {
+            (0, false) => Self::Whole,
+            (0, true) => Self::First,
+            _ => Self::Later,
+        }
+    }
+}
+
+/// The sum of an IPv4 header, its options and its checksum included.
+#[inline(always)]
+fn sum_of_header(frame: &impl Frame, length: usize) -> Option<Sum> {
+    let mut sum = Sum::new().octets(&frame.read::<{ ipv4::HEADER_BYTES }>(0)?);
+    let mut at = ipv4::HEADER_BYTES;
+    while at < length {
+        sum = sum.octets(&frame.read::<4>(at)?);
+        at += 4;
+    }
+    Some(sum)
+}
+
+/// Whether the IPv4 options hold a source route that does not end here: its pointer is not beyond
+/// its length (RFC 791 3.1). Options that make no sense end the search.
+#[inline(always)]
+fn has_source_route(frame: &impl Frame, end: usize) -> bool {
+    const END: u8 = 0;
+    const NO_OPERATION: u8 = 1;
+    const LOOSE: u8 = 131;
+    const STRICT: u8 = 137;
+    let mut at = ipv4::HEADER_BYTES;
+    while at < end {
+        let Some([kind]) = frame.read(at) else { return false };
+        match kind {
+            END => return false,
+            NO_OPERATION => {
+                at += 1;
+                continue;
+            }
+            _ => {}
+        }
+        let Some([length]) = frame.read(at + 1) else { return false };
+        if length < 2 || at + usize::from(length) > end {
+            return false;
+        }
+        if kind == LOOSE || kind == STRICT {
+            return frame.read(at + 2).is_none_or(|[pointer]: [u8; 1]| pointer <= length);
+        }
+        at += usize::from(length);
+    }
+    false
+}
+
+/// What follows the extension headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Upper {
+    pub(crate) protocol: u8,
+    pub(crate) at: usize,
+    pub(crate) part: Part,
+}
+
+/// Follows the extension headers (RFC 8200 4) from the one at `at` to the first other protocol;
+/// no octet from `end` on is read. In a later fragment none can be followed: if the
+/// fragment header names one, the protocol is not known.
 #[inline(always)]
 pub(crate) fn walk_extensions(
     frame: &impl Frame,
     first: u8,
     mut at: usize,
-) -> Result<(u8, usize), DropReason> {
+    end: usize,
+) -> Result<Upper, DropReason> {
     let mut protocol = first;
+    let mut part = Part::Whole;
     for _ in 0..=MAX_EXTENSION_HEADERS {
         let unit = match protocol {
             protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS => 8,
             protocol::FRAGMENT => 0,
             protocol::AUTHENTICATION => 4,
-            _ => return Ok((protocol, at)),
+            _ => return Ok(Upper { protocol, at, part }),
         };
-        let [next, extent, high, low] = frame.read(at).ok_or(DropReason::OuterTruncated)?;
+        if part == Part::Later {
+            return Err(DropReason::OuterFragment);
+        }
+        let octets = frame.read(at).filter(|_| at + 8 <= end);
+        let [next, extent, high, low] = octets.ok_or(DropReason::OuterTruncated)?;
         match protocol {
-            // Offset and the M flag; the two reserved bits between them say nothing. Both zero
-            // is an atomic fragment: a whole packet (RFC 6946).
-            protocol::FRAGMENT if u16::from_be_bytes([high, low]) & 0xfff9 != 0 => {
-                return Err(DropReason::OuterFragment);
+            // Offset and the M flag; the two reserved bits between them say nothing.
+            protocol::FRAGMENT => {
+                part = part.max(Part::of(u16::from_be_bytes([high, low]) >> 3, low & 1 != 0));
             }
             // Segments left: this is not the final destination.
             protocol::ROUTING if low != 0 => return Err(DropReason::OuterExtensions),
-            _ => at += 8 + usize::from(extent) * unit,
+            _ => {}
+        }
+        at += 8 + usize::from(extent) * unit;
+        if at > end {
+            return Err(DropReason::OuterTruncated);
         }
         protocol = next;
     }

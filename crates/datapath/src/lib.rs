@@ -7,7 +7,12 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
 
+#[cfg(any(test, feature = "fixed"))]
+extern crate std;
+
 pub mod answer;
+#[cfg(any(test, feature = "fixed"))]
+pub mod fixed;
 pub mod frame;
 pub mod gre;
 pub mod ip;

@@ -50,11 +50,15 @@ drop_reasons! {
     OuterTruncated = "outer_truncated",
     /// Neither IPv4 nor IPv6, or an IPv4 header length below 20.
     OuterMalformed = "outer_malformed",
+    /// The IPv4 header's checksum is wrong.
+    OuterChecksum = "outer_checksum",
     /// A fragment of a larger packet, or reassembled from fragments before it came here.
     OuterFragment = "outer_fragment",
-    /// More than eight IPv6 extension headers, or a routing header with segments left.
+    /// More than eight IPv6 extension headers, or a route of the sender's that does not end here
+    /// (IPv6 routing header, IPv4 source route).
     OuterExtensions = "outer_extensions",
-    /// The source cannot have sent it: unspecified, loopback, multicast, broadcast, class E.
+    /// No router may forward from this source: unspecified, loopback, link-local, multicast,
+    /// broadcast, class E, IPv4-mapped, or the frontend itself.
     SourceInvalid = "source_invalid",
     /// The TTL or hop limit ends here.
     TtlExpired = "ttl_expired",
@@ -84,6 +88,8 @@ drop_reasons! {
     ClientUnknown = "client_unknown",
     /// An ICMP error whose quote is too short to name a flow.
     ErrorTruncated = "error_truncated",
+    /// An ICMP error whose checksum is wrong, which translation would hide.
+    ErrorChecksum = "error_checksum",
     /// An ICMP error of a kind that the other family does not have.
     ErrorUntranslatable = "error_untranslatable",
     /// An ICMP error for every backend, beyond the rate limit.

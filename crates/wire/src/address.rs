@@ -94,6 +94,23 @@ impl Address {
             }
         }
     }
+
+    /// Whether a router may forward packets from and to the address: unicast, and of more than
+    /// one link (RFC 3927 2.7, RFC 4291 2.5.6).
+    #[inline(always)]
+    pub fn is_routable(self) -> bool {
+        let link_local = match self.family() {
+            Family::V4 => {
+                let [a, b, ..] = self.low4();
+                a == 169 && b == 254
+            }
+            Family::V6 => {
+                let [a, b, ..] = self.0;
+                a == 0xfe && b & 0xc0 == 0x80
+            }
+        };
+        self.is_unicast() && !link_local
+    }
 }
 
 impl From<IpAddr> for Address {
@@ -161,6 +178,27 @@ mod tests {
         ] {
             let ip: IpAddr = text.parse().unwrap();
             assert_eq!(Address::from(ip).is_unicast(), unicast, "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_one_link_are_not_routable() {
+        for (text, routable) in [
+            ("192.0.2.1", true),
+            ("169.253.255.255", true),
+            ("169.254.0.0", false),
+            ("169.254.255.255", false),
+            ("169.255.0.0", true),
+            ("127.0.0.1", false),
+            ("2001:db8::1", true),
+            ("fe7f::1", true),
+            ("fe80::1", false),
+            ("febf:ffff::1", false),
+            ("fec0::1", true),
+            ("ff02::1", false),
+        ] {
+            let ip: IpAddr = text.parse().unwrap();
+            assert_eq!(Address::from(ip).is_routable(), routable, "{text}");
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) fn forward<F: Frame, T: Tables>(
     service: &Service,
     tables: &mut T,
 ) -> Result<Verdict, DropReason> {
-    if !packet.source.is_unicast() {
+    if !packet.has_routable_source() || packet.source == service.frontend {
         return Err(DropReason::SourceInvalid);
     }
     let flow = Flow::parse(frame, packet, packet.source)?;
@@ -71,7 +71,10 @@ pub(super) fn refuse<F: Frame, T: Tables>(
     } else {
         return None;
     };
-    if told && tables.admit(Budget::Answer) && answer::write(frame, packet, answer).is_some() {
+    if told
+        && tables.admit(Budget::Answer)
+        && answer::write(frame, packet, answer, tables).is_some()
+    {
         return Some(Verdict::Answer(reason));
     }
     Some(Verdict::Drop(reason))

@@ -14,6 +14,9 @@ pub(super) fn reply<F: Frame, T: Tables>(
     service: &Service,
     tables: &mut T,
 ) -> Result<Verdict, DropReason> {
+    if !packet.has_routable_source() {
+        return Err(DropReason::SourceInvalid);
+    }
     let index = tables.backend_of(packet.source).ok_or(DropReason::BackendUnknown)?;
     let returned = Flow::parse(frame, packet, packet.destination)?;
     let client = client(&returned, service, tables).ok_or(DropReason::ClientUnknown)?;
@@ -34,5 +37,5 @@ fn client<T: Tables>(returned: &Flow, service: &Service, tables: &mut T) -> Opti
         Returns::Prefix(_) => Some(Address::v4(returned.client.low4())),
         Returns::Pool => tables.client(returned.client, returned.key?),
     }?;
-    client.is_unicast().then_some(client)
+    client.is_routable().then_some(client)
 }

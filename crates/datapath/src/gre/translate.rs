@@ -10,7 +10,7 @@ use wire::{Address, Family, ipv4, ipv6, protocol};
 /// Octets by which an IPv6 header is longer than an IPv4 one.
 pub(super) const GROWTH: u32 = 20;
 /// Up to this length an IPv4 packet made of an IPv6 one may be fragmented (RFC 7915 5.1).
-const MAX_FRAGMENTABLE_BYTES: u16 = 1260;
+pub(super) const MAX_FRAGMENTABLE_BYTES: u16 = 1260;
 
 /// Octets of the family's header without options.
 #[inline(always)]
