@@ -108,13 +108,10 @@ mod tests {
 
     use super::*;
 
-    fn scratch(name: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("castellum-{name}-{}", std::process::id()))
-    }
-
     #[test]
     fn a_policy_of_ours_forbids_services_and_goes_away() {
-        let policy = scratch("policy-new");
+        let folder = tempfile::tempdir().unwrap();
+        let policy = folder.path().join("policy-rc.d");
         let guard = NoServices::ensure(&policy).unwrap();
         assert_eq!(fs::metadata(&policy).unwrap().permissions().mode() & 0o111, 0o111);
         // Run by sh: a file just written may not be executed while another thread forks.
@@ -125,11 +122,11 @@ mod tests {
 
     #[test]
     fn a_policy_of_others_stays_as_it_is() {
-        let policy = scratch("policy-old");
+        let folder = tempfile::tempdir().unwrap();
+        let policy = folder.path().join("policy-rc.d");
         fs::write(&policy, "theirs").unwrap();
         drop(NoServices::ensure(&policy).unwrap());
         assert_eq!(fs::read_to_string(&policy).unwrap(), "theirs");
-        fs::remove_file(&policy).unwrap();
     }
 
     #[test]

@@ -100,14 +100,13 @@ mod tests {
 
     #[test]
     fn targets_are_the_rust_files_in_order() {
-        let fuzz = std::env::temp_dir().join(format!("castellum-fuzz-{}", std::process::id()));
-        let folder = fuzz.join("fuzz_targets");
+        let fuzz = tempfile::tempdir().unwrap();
+        let folder = fuzz.path().join("fuzz_targets");
         fs::create_dir_all(&folder).unwrap();
         for name in ["wire_gre.rs", "config.rs", "README.md"] {
             fs::write(folder.join(name), "").unwrap();
         }
-        assert_eq!(targets(&fuzz).unwrap(), ["config", "wire_gre"]);
-        fs::remove_dir_all(&fuzz).unwrap();
+        assert_eq!(targets(fuzz.path()).unwrap(), ["config", "wire_gre"]);
     }
 
     #[test]

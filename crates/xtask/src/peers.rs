@@ -44,7 +44,7 @@ pub(crate) const PEERS: &[Peer] = &[
 ];
 
 /// Debian's Python, whatever comes first in `PATH`.
-pub(crate) const DEBIAN_PYTHON: &str = "/usr/bin/python3";
+const DEBIAN_PYTHON: &str = "/usr/bin/python3";
 
 /// Where an ordinary user's `PATH` may not look, though programs like `nft` and `ip` are there.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];

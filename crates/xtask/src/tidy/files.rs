@@ -62,15 +62,15 @@ mod tests {
 
     #[test]
     fn reads_sources_and_leaves_out_what_is_built() {
-        let root = std::env::temp_dir().join(format!("castellum-files-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
         for folder in ["src/deep", "target/debug", ".git"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         for name in ["src/deep/a.rs", "README.md", "target/debug/b.rs", ".git/c.md", "src/d.bin"] {
             fs::write(root.join(name), "x").unwrap();
         }
-        let paths: Vec<_> = read(&root).unwrap().into_iter().map(|file| file.path).collect();
+        let paths: Vec<_> = read(root).unwrap().into_iter().map(|file| file.path).collect();
         assert_eq!(paths, ["README.md", "src/deep/a.rs"]);
-        fs::remove_dir_all(&root).unwrap();
     }
 }
