@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::vec::Vec;
-use wire::Address;
+use wire::{Address, Family};
 
 /// A world that changes only where the packet core changes it.
 #[derive(Clone, Debug)]
@@ -56,6 +56,15 @@ impl FixedTables {
         }
     }
 
+    /// The host's own source address, towards every destination of a family: 10.255.0.9 or
+    /// 2001:db8:ed::9.
+    pub const fn source(family: Family) -> Address {
+        match family {
+            Family::V4 => Address::v4([10, 255, 0, 9]),
+            Family::V6 => Address::v6([0x20, 1, 0xd, 0xb8, 0, 0xed, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]),
+        }
+    }
+
     /// The same, with backends of the other family returning through this /96.
     pub fn with_prefix(mut self, prefix: IpAddr) -> Self {
         self.service.returns = Returns::Prefix(Address::from(prefix).high12());
@@ -73,7 +82,7 @@ impl FixedTables {
 impl Tables for FixedTables {
     fn fib(&mut self, destination: Address) -> Option<Fib> {
         let mtu = self.mtu_to.get(&destination).copied().or(self.mtu)?;
-        Some(Fib { mtu })
+        Some(Fib { mtu, source: Self::source(destination.family()) })
     }
 
     fn identification(&mut self, _: Address) -> u16 {

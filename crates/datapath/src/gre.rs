@@ -6,6 +6,7 @@
 //!                                 other family: terminate the envelope and build a new one
 //! backend -> return    reply      other family only: back into the frontend's envelope
 //! router -> frontend   error      an ICMP error about a reply: to the backend of the quoted flow
+//! router -> return     error      an ICMP error about a packet to a backend: to the client
 //! ```
 //! The GRE header and payload are never written. A flow is the outer source and, where present,
 //! the GRE key. Version 1 (PPTP) and RFC 1701 routing are dropped.
@@ -90,7 +91,11 @@ fn decide<F: Frame, T: Tables>(frame: &mut F, tables: &mut T) -> Result<Verdict,
         }
         (Role::Frontend, protocol::ICMP, Family::V4)
         | (Role::Frontend, protocol::ICMPV6, Family::V6) => {
-            error::relay(frame, &packet, &service, tables)
+            error::to_backend(frame, &packet, &service, tables)
+        }
+        (Role::Return, protocol::ICMP, Family::V4)
+        | (Role::Return, protocol::ICMPV6, Family::V6) => {
+            error::to_client(frame, &packet, &service, tables)
         }
         _ => Ok(Verdict::Pass),
     }

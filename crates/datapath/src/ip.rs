@@ -263,7 +263,7 @@ pub(crate) fn walk_extensions(
 
 /// Sends the packet on its way as a router does, to another destination of its own family: one
 /// hop less to live, and the IPv4 header checksum follows (RFC 1812 5.3.1, RFC 1624). The
-/// packet's own checksum, if it covers the destination, is the caller's.
+/// packet's own checksum, if it covers the addresses, is the caller's.
 #[inline(always)]
 pub fn readdress(frame: &mut impl Frame, packet: &Packet, destination: Address) -> Option<()> {
     let ttl = packet.ttl.checked_sub(1)?;
@@ -271,11 +271,8 @@ pub fn readdress(frame: &mut impl Frame, packet: &Packet, destination: Address) 
         Family::V4 => {
             let new = destination.low4();
             let old_sum = Sum::new().octets(&[packet.ttl, 0]).octets(&packet.destination.low4());
-            let new_sum = Sum::new().octets(&[ttl, 0]).octets(&new);
-            let checksum = u16::from_be_bytes(frame.read(ipv4::field::CHECKSUM)?);
-            let updated = checksum::update(checksum, old_sum, new_sum);
+            update_v4(frame, old_sum, Sum::new().octets(&[ttl, 0]).octets(&new))?;
             frame.write(ipv4::field::TTL, [ttl])?;
-            frame.write(ipv4::field::CHECKSUM, updated.to_be_bytes())?;
             frame.write(ipv4::field::DESTINATION, new)
         }
         Family::V6 => {
@@ -283,6 +280,27 @@ pub fn readdress(frame: &mut impl Frame, packet: &Packet, destination: Address) 
             frame.write(ipv6::field::DESTINATION, destination.octets())
         }
     }
+}
+
+/// Gives the packet another source of its own family; the IPv4 header checksum follows.
+#[inline(always)]
+pub fn set_source(frame: &mut impl Frame, packet: &Packet, source: Address) -> Option<()> {
+    match packet.family {
+        Family::V4 => {
+            let new = source.low4();
+            let old_sum = Sum::new().octets(&packet.source.low4());
+            update_v4(frame, old_sum, Sum::new().octets(&new))?;
+            frame.write(ipv4::field::SOURCE, new)
+        }
+        Family::V6 => frame.write(ipv6::field::SOURCE, source.octets()),
+    }
+}
+
+#[inline(always)]
+fn update_v4(frame: &mut impl Frame, old: Sum, new: Sum) -> Option<()> {
+    let checksum = u16::from_be_bytes(frame.read(ipv4::field::CHECKSUM)?);
+    let updated = checksum::update(checksum, old, new);
+    frame.write(ipv4::field::CHECKSUM, updated.to_be_bytes())
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub struct Fib {
     /// Octets of the largest IP packet that can be sent there: the path MTU where it is known,
     /// else the route's.
     pub mtu: u32,
+    /// The host's own source address towards it.
+    pub source: Address,
 }
 
 /// Messages of our own making, each kind with a rate limit of its own.

@@ -5,7 +5,7 @@ use crate::clients::Clients;
 use crate::snapshot::Snapshot;
 use datapath::gre::{self, Service};
 use datapath::{Budget, Fib, Tables};
-use netio::mtu::PathMtu;
+use netio::path::Paths;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wire::Address;
@@ -18,7 +18,7 @@ const FIB_SLOTS: usize = 4_096;
 /// Mutable state of the packet thread behind the tables.
 #[derive(Debug)]
 pub struct Host {
-    paths: PathMtu,
+    paths: Paths,
     fib: Box<[Path]>,
     /// Clients behind the pool.
     pub clients: Clients,
@@ -44,7 +44,7 @@ impl Host {
     pub fn new(clients: Clients, error_rate: u32, now: Instant) -> std::io::Result<Self> {
         let empty = Path { destination: Address::v6([0; 16]), fib: None, until: None };
         Ok(Self {
-            paths: PathMtu::open()?,
+            paths: Paths::open()?,
             fib: vec![empty; FIB_SLOTS].into_boxed_slice(),
             clients,
             answers: Bucket::new(error_rate, now),
@@ -69,13 +69,14 @@ impl Host {
 
     fn fib(&mut self, destination: Address) -> Option<Fib> {
         let (now, paths) = (self.now, &self.paths);
-        let path = self.fib.get_mut(slot_of(destination))?;
-        if path.destination != destination || path.until.is_none_or(|until| now >= until) {
-            let mtu = paths.lookup(IpAddr::from(destination)).ok();
+        let slot = self.fib.get_mut(slot_of(destination))?;
+        if slot.destination != destination || slot.until.is_none_or(|until| now >= until) {
+            let path = paths.lookup(IpAddr::from(destination)).ok();
+            let fib = path.map(|path| Fib { mtu: path.mtu, source: Address::from(path.source) });
             let until = Some(now + FIB_TIME);
-            *path = Path { destination, fib: mtu.map(|mtu| Fib { mtu }), until };
+            *slot = Path { destination, fib, until };
         }
-        path.fib
+        slot.fib
     }
 }
 

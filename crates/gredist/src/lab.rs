@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 /// The EtherType of the payloads: "local experimental 1" (IEEE 802).
 pub const PROTOCOL_TYPE: u16 = 0x88b5;
 
+/// Enough for a burst of thousands of packets where the kernel allows it.
+const QUEUE_BYTES: usize = 8 << 20;
+
 #[expect(clippy::disallowed_methods, reason = "lab tools are shells: they read the clock")]
 fn now() -> Instant {
     Instant::now()

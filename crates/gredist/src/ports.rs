@@ -42,15 +42,22 @@ pub enum Purpose {
     Errors(IpAddr),
     /// GRE to return addresses of this family.
     Returns(Family),
+    /// ICMP errors to return addresses of this family.
+    ReturnErrors(Family),
 }
 
 impl Purpose {
+    /// Whether it is about return addresses, which the configuration may change.
+    const fn is_return(self) -> bool {
+        matches!(self, Self::Returns(_) | Self::ReturnErrors(_))
+    }
+
     /// The IP protocol number.
     pub const fn protocol(self) -> u8 {
         match self {
             Self::Frontend(_) | Self::Returns(_) => protocol::GRE,
-            Self::Errors(IpAddr::V4(_)) => protocol::ICMP,
-            Self::Errors(IpAddr::V6(_)) => protocol::ICMPV6,
+            Self::Errors(IpAddr::V4(_)) | Self::ReturnErrors(Family::V4) => protocol::ICMP,
+            Self::Errors(IpAddr::V6(_)) | Self::ReturnErrors(Family::V6) => protocol::ICMPV6,
         }
     }
 }
@@ -101,7 +108,8 @@ impl Ports {
         let mut purposes = vec![Purpose::Frontend(frontend), Purpose::Errors(frontend)];
         let returns: Vec<IpNet> = config.prefix.iter().chain(&config.pool).copied().collect();
         if let Some(first) = returns.first() {
-            purposes.push(Purpose::Returns(Address::from(first.addr()).family()));
+            let family = Address::from(first.addr()).family();
+            purposes.extend([Purpose::Returns(family), Purpose::ReturnErrors(family)]);
         }
         let receiver = |purpose| match old.and_then(|old| old.receiver(purpose)) {
             Some(kept) => Ok(kept.clone()),
@@ -113,10 +121,9 @@ impl Ports {
             v6: sender(config, Family::V6, old.and_then(|old| old.v6.as_ref()))?,
             short_queues: Vec::new(),
         };
-        if let Some(last) = ports.receivers.last().filter(|_| !returns.is_empty()) {
-            last.socket
-                .accept_destinations(&returns)
-                .map_err(socket_for("replies (its filter)"))?;
+        for receiver in ports.receivers.iter().filter(|receiver| receiver.purpose.is_return()) {
+            let filtered = receiver.socket.accept_destinations(&returns);
+            filtered.map_err(socket_for("replies (its filter)"))?;
         }
         ports.size_queues(config)?;
         Ok(ports)
@@ -154,26 +161,28 @@ fn open_receiver(purpose: Purpose) -> Result<RawSocket, Error> {
             _ => socket_for(&format!("{what} to {frontend}"))(source),
         })
     };
-    match purpose {
-        Purpose::Frontend(frontend) => bound(frontend, "GRE"),
-        Purpose::Errors(frontend) => {
-            let socket = bound(frontend, "ICMP errors")?;
-            let filtered = socket.accept_icmp_types(error_types(frontend));
-            filtered.map_err(socket_for("ICMP errors (its filter)"))?;
-            Ok(socket)
-        }
+    let any = |family| RawSocket::any(family, protocol).map_err(socket_for("replies"));
+    let (socket, family) = match purpose {
+        Purpose::Frontend(frontend) => return bound(frontend, "GRE"),
         // Its filter follows: until then it would take all GRE of this host.
-        Purpose::Returns(family) => RawSocket::any(family, protocol).map_err(socket_for("replies")),
-    }
+        Purpose::Returns(family) => return any(family),
+        Purpose::Errors(frontend) => {
+            (bound(frontend, "ICMP errors")?, Address::from(frontend).family())
+        }
+        Purpose::ReturnErrors(family) => (any(family)?, family),
+    };
+    let filtered = socket.accept_icmp_types(error_types(family));
+    filtered.map_err(socket_for("ICMP errors (its filter)"))?;
+    Ok(socket)
 }
 
 /// The ICMP messages that quote a packet.
-const fn error_types(frontend: IpAddr) -> &'static [u8] {
-    match frontend {
-        IpAddr::V4(_) => {
+const fn error_types(family: Family) -> &'static [u8] {
+    match family {
+        Family::V4 => {
             &[icmp::v4::UNREACHABLE, icmp::v4::TIME_EXCEEDED, icmp::v4::PARAMETER_PROBLEM]
         }
-        IpAddr::V6(_) => &[
+        Family::V6 => &[
             icmp::v6::UNREACHABLE,
             icmp::v6::PACKET_TOO_BIG,
             icmp::v6::TIME_EXCEEDED,

@@ -4,8 +4,8 @@
 pub mod batch;
 mod context;
 pub mod icmp;
-pub mod mtu;
 pub mod netlink;
 pub mod netns;
+pub mod path;
 pub mod process;
 pub mod socket;

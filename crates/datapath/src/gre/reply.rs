@@ -31,7 +31,11 @@ pub(super) fn reply<F: Frame, T: Tables>(
 
 /// Whom the return address stands for.
 #[inline(always)]
-fn client<T: Tables>(returned: &Flow, service: &Service, tables: &mut T) -> Option<Address> {
+pub(super) fn client<T: Tables>(
+    returned: &Flow,
+    service: &Service,
+    tables: &mut T,
+) -> Option<Address> {
     let client = match service.returns {
         Returns::None => None,
         Returns::Prefix(_) => Some(Address::v4(returned.client.low4())),

@@ -4,6 +4,7 @@
 mod cross;
 mod error;
 mod error_checks;
+mod error_client;
 mod error_cross;
 mod forward;
 mod header;
@@ -31,6 +32,20 @@ pub(crate) const CLIENT6: &str = "2001:db8:c::7";
 pub(crate) const BACKEND6: &str = "2001:db8:b::1";
 pub(crate) const ROUTER6: &str = "2001:db8:fff::77";
 pub(crate) const PREFIX: &str = "2001:db8:64::";
+
+/// The distributor's own addresses: `FixedTables::source`.
+pub(crate) const EDGE4: &str = "10.255.0.9";
+pub(crate) const EDGE6: &str = "2001:db8:ed::9";
+
+/// Who sends an error to this address: a router to the frontend, the distributor to a backend.
+pub(crate) fn sender4(to: &str) -> &'static str {
+    if to == FRONTEND4 { ROUTER4 } else { EDGE4 }
+}
+
+/// The same for IPv6.
+pub(crate) fn sender6(to: &str) -> &'static str {
+    if to == FRONTEND6 { ROUTER6 } else { EDGE6 }
+}
 
 /// CLIENT4 and ROUTER4 as the /96 embeds them.
 pub(crate) const EMBEDDED_CLIENT4: &str = "2001:db8:64::198.51.100.7";

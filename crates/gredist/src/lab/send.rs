@@ -176,6 +176,9 @@ impl Sender {
         }
         let family = Address::from(args.destination).family();
         let answers = args.answers.map(|_| RawSocket::any(family, protocol::GRE)).transpose()?;
+        if let Some(answers) = &answers {
+            answers.set_receive_queue(super::QUEUE_BYTES)?;
+        }
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;

@@ -135,7 +135,7 @@ impl Sink {
         let sockets: Vec<_> = addresses
             .map(|address| {
                 let socket = RawSocket::bound(*address, protocol::GRE)?;
-                socket.set_receive_queue(QUEUE_BYTES)?;
+                socket.set_receive_queue(super::QUEUE_BYTES)?;
                 Ok(socket)
             })
             .collect::<io::Result<_>>()?;
@@ -222,9 +222,6 @@ impl Sink {
         report
     }
 }
-
-/// Enough for a burst of thousands of packets where the kernel allows it.
-const QUEUE_BYTES: usize = 8 << 20;
 
 /// Counts a well-formed packet; whether it is an intact request.
 fn count_packet(

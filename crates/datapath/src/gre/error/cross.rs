@@ -1,9 +1,9 @@
-//! ICMP errors to backends of the other family: the message in that family's form, quoting the
-//! reply as the backend knows it (RFC 7915 4.2, 4.3, 5.2, 5.3).
+//! ICMP errors for the other family: the message in that family's form, quoting the packet as its
+//! sender knows it (RFC 7915 4.2, 4.3, 5.2, 5.3).
 
+use super::super::Tables;
 use super::super::message::{quoted_bytes, to_v4_form, to_v6_form};
 use super::super::translate::MAX_FRAGMENTABLE_BYTES;
-use super::super::{Returns, Service, Tables};
 use super::quote::Quote;
 use crate::answer::{MAX_V4_BYTES, prepend_icmp};
 use crate::frame::{prepend, sum_from};
@@ -12,16 +12,39 @@ use crate::{DropReason, Frame};
 use wire::checksum::{Sum, pseudo_v6};
 use wire::{Address, Family, icmp, ipv4, ipv6, protocol};
 
-/// An ICMP error in its IPv6 form. Its source is embedded in the /96, like a client.
+/// The addresses of a translated message, all of the other family.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    /// Who is said to report.
+    pub(super) reporter: Address,
+    /// Who hears of it: the sender of the quoted packet.
+    pub(super) sender: Address,
+    /// Whom the quoted packet was for, as its sender knows it.
+    pub(super) receiver: Address,
+}
+
+/// Translates the message in the frame to the family of `ends`.
 #[inline(always)]
-pub(super) fn to_v6<F: Frame>(
+pub(super) fn translate<F: Frame, T: Tables>(
     frame: &mut F,
     packet: &Packet,
     quote: &Quote,
-    backend: Address,
-    service: &Service,
+    ends: &Ends,
+    tables: &mut T,
 ) -> Result<(), DropReason> {
-    let Returns::Prefix(high) = service.returns else { return Err(DropReason::NoRoute) };
+    match ends.sender.family() {
+        Family::V4 => to_v4(frame, packet, quote, ends, tables),
+        Family::V6 => to_v6(frame, packet, quote, ends),
+    }
+}
+
+#[inline(always)]
+fn to_v6<F: Frame>(
+    frame: &mut F,
+    packet: &Packet,
+    quote: &Quote,
+    ends: &Ends,
+) -> Result<(), DropReason> {
     let came = verified(frame, packet)?;
     let message = to_v6_form(came, quote.length).ok_or(DropReason::ErrorUntranslatable)?;
     let room = ipv6::MIN_MTU as usize - 2 * ipv6::HEADER_BYTES - icmp::HEADER_BYTES;
@@ -32,13 +55,13 @@ pub(super) fn to_v6<F: Frame>(
         payload_length: u16::try_from(quote.payload_length).unwrap_or(u16::MAX),
         next_header: protocol::GRE,
         hop_limit: quote.ttl,
-        source: backend.octets(),
-        destination: Address::embed(high, quote.client.low4()).octets(),
+        source: ends.sender.octets(),
+        destination: ends.receiver.octets(),
     };
     prepend(frame, inner.emit()).ok_or(DropReason::NoHeadroom)?;
-    let source = Address::embed(high, packet.source.low4()).octets();
+    let (source, destination) = (ends.reporter.octets(), ends.sender.octets());
     let length = u16::try_from(frame.len() + icmp::HEADER_BYTES).unwrap_or(u16::MAX);
-    let pseudo = pseudo_v6(source, backend.octets(), u32::from(length), protocol::ICMPV6);
+    let pseudo = pseudo_v6(source, destination, u32::from(length), protocol::ICMPV6);
     prepend_icmp(frame, message, pseudo).ok_or(DropReason::NoHeadroom)?;
     let outer = ipv6::Header {
         traffic_class: packet.tos,
@@ -47,23 +70,19 @@ pub(super) fn to_v6<F: Frame>(
         next_header: protocol::ICMPV6,
         hop_limit: packet.ttl.saturating_sub(1),
         source,
-        destination: backend.octets(),
+        destination,
     };
     prepend(frame, outer.emit()).ok_or(DropReason::NoHeadroom)
 }
 
-/// An ICMPv6 error in its IPv4 form. Its source cannot be embedded: the pool address that the
-/// backend knows as the client stands for it.
 #[inline(always)]
-pub(super) fn to_v4<F: Frame, T: Tables>(
+fn to_v4<F: Frame, T: Tables>(
     frame: &mut F,
     packet: &Packet,
     quote: &Quote,
-    backend: Address,
+    ends: &Ends,
     tables: &mut T,
 ) -> Result<(), DropReason> {
-    let key = quote.key.ok_or(DropReason::ErrorTruncated)?.ok_or(DropReason::KeyRequired)?;
-    let pool = tables.pool_address(quote.client, key).ok_or(DropReason::ClientUnknown)?;
     let came = verified(frame, packet)?;
     let message = to_v4_form(came).ok_or(DropReason::ErrorUntranslatable)?;
     let room = MAX_V4_BYTES - 2 * ipv4::HEADER_BYTES - icmp::HEADER_BYTES;
@@ -80,20 +99,20 @@ pub(super) fn to_v4<F: Frame, T: Tables>(
         fragment_offset: 0,
         ttl: quote.ttl,
         protocol: protocol::GRE,
-        source: backend.low4(),
-        destination: pool.low4(),
+        source: ends.sender.low4(),
+        destination: ends.receiver.low4(),
     };
     prepend(frame, inner.emit()).ok_or(DropReason::NoHeadroom)?;
     prepend_icmp(frame, message, Sum::new()).ok_or(DropReason::NoHeadroom)?;
     let outer = ipv4::Header {
         tos: packet.tos,
         total_length: u16::try_from(frame.len() + ipv4::HEADER_BYTES).unwrap_or(u16::MAX),
-        identification: tables.identification(backend),
+        identification: tables.identification(ends.sender),
         dont_fragment: false,
         ttl: packet.ttl.saturating_sub(1),
         protocol: protocol::ICMP,
-        source: pool.low4(),
-        destination: backend.low4(),
+        source: ends.reporter.low4(),
+        destination: ends.sender.low4(),
         ..inner
     };
     prepend(frame, outer.emit()).ok_or(DropReason::NoHeadroom)

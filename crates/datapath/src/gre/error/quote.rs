@@ -1,15 +1,16 @@
 //! The packet that an ICMP error quotes, as far as it is quoted.
 
-use super::super::Service;
 use crate::ip::{self, Packet, Part};
 use crate::{DropReason, Frame};
 use wire::{Address, Family, gre, icmp, ipv4, ipv6, protocol};
 
-/// A quoted reply.
+/// A quoted GRE packet that passed us.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quote {
-    /// Whom the reply was for.
-    pub(super) client: Address,
+    /// Who sent it, as the reporter saw it.
+    pub(super) source: Address,
+    /// Whom it was for.
+    pub(super) destination: Address,
     /// Its key; the outer `None` if the quote ends before it.
     pub(super) key: Option<Option<u32>>,
     /// Where the quoted GRE header starts in the frame.
@@ -23,18 +24,14 @@ pub(super) struct Quote {
 }
 
 impl Quote {
-    /// Reads the quote. `Ok(None)` if it is none of a reply of ours: another source or protocol,
-    /// or a later fragment.
+    /// Reads the quote. `Ok(None)` if it is none of a GRE packet: another protocol, or a later
+    /// fragment.
     #[inline(always)]
-    pub(super) fn read<F: Frame>(
-        frame: &F,
-        packet: &Packet,
-        service: &Service,
-    ) -> Result<Option<Self>, DropReason> {
+    pub(super) fn read<F: Frame>(frame: &F, packet: &Packet) -> Result<Option<Self>, DropReason> {
         let at = packet.payload + icmp::HEADER_BYTES;
         let quote = match packet.family {
-            Family::V4 => Self::read_v4(frame, at, service),
-            Family::V6 => Self::read_v6(frame, at, service),
+            Family::V4 => Self::read_v4(frame, at),
+            Family::V6 => Self::read_v6(frame, at),
         }?;
         let Some(mut quote) = quote else { return Ok(None) };
         let octets = frame.read(quote.gre).ok_or(DropReason::ErrorTruncated)?;
@@ -47,23 +44,17 @@ impl Quote {
     }
 
     #[inline(always)]
-    fn read_v4<F: Frame>(
-        frame: &F,
-        at: usize,
-        service: &Service,
-    ) -> Result<Option<Self>, DropReason> {
+    fn read_v4<F: Frame>(frame: &F, at: usize) -> Result<Option<Self>, DropReason> {
         let octets = frame.read(at).ok_or(DropReason::ErrorTruncated)?;
         let Some(header) = ipv4::Header::parse(octets) else { return Ok(None) };
-        if Address::v4(header.source) != service.frontend
-            || header.protocol != protocol::GRE
-            || header.fragment_offset != 0
-        {
+        if header.protocol != protocol::GRE || header.fragment_offset != 0 {
             return Ok(None);
         }
         let header_length = usize::from(header.header_length);
         let length = usize::from(header.total_length);
         Ok(Some(Self {
-            client: Address::v4(header.destination),
+            source: Address::v4(header.source),
+            destination: Address::v4(header.destination),
             key: None,
             gre: at + header_length,
             length,
@@ -74,15 +65,11 @@ impl Quote {
     }
 
     #[inline(always)]
-    fn read_v6<F: Frame>(
-        frame: &F,
-        at: usize,
-        service: &Service,
-    ) -> Result<Option<Self>, DropReason> {
+    fn read_v6<F: Frame>(frame: &F, at: usize) -> Result<Option<Self>, DropReason> {
         let octets = frame.read(at).ok_or(DropReason::ErrorTruncated)?;
         let Some(header) = ipv6::Header::parse(octets) else { return Ok(None) };
-        let client = Address::v6(header.destination);
-        if Address::v6(header.source) != service.frontend || client.family() != Family::V6 {
+        let (source, destination) = (Address::v6(header.source), Address::v6(header.destination));
+        if source.family() != Family::V6 || destination.family() != Family::V6 {
             return Ok(None);
         }
         let start = at + ipv6::HEADER_BYTES;
@@ -96,7 +83,8 @@ impl Quote {
         }
         let payload_length = usize::from(header.payload_length);
         Ok(Some(Self {
-            client,
+            source,
+            destination,
             key: None,
             gre: upper.at,
             length: ipv6::HEADER_BYTES + payload_length,

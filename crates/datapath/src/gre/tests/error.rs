@@ -28,13 +28,13 @@ fn l3_13_an_error_with_28_quoted_octets_reaches_the_flows_backend() {
     for header in [gre(), gre().key(KEY), gre().key(KEY).sequence(1), gre().sequence(1)] {
         for kind in kinds4() {
             let message = kind.quoting(&reply4(header.clone()), 28);
-            let error = |to| ipv4(ROUTER4, to).tos(0xc0).id(3).icmp(message.clone());
+            let error = |to| ipv4(sender4(to), to).tos(0xc0).id(3).icmp(message.clone());
             let expected = error(BACKEND4).ttl(63).build();
             becomes(&error(FRONTEND4).build(), &expected, &mut v4_to_v4());
         }
         for kind in kinds6() {
             let message = kind.quoting(&reply6(header.clone()), 48);
-            let error = |to| ipv6(ROUTER6, to).traffic_class(0xc0).icmp(message.clone());
+            let error = |to| ipv6(sender6(to), to).traffic_class(0xc0).icmp(message.clone());
             // The builder computes ICMPv6's checksum over the new destination anew.
             let expected = error(BACKEND6).hop_limit(63).build();
             becomes(&error(FRONTEND6).build(), &expected, &mut v6_to_v6());
@@ -96,7 +96,7 @@ fn l3_52_a_quote_that_ends_before_the_key_is_for_everyone() {
 fn l3_52_everyone_gets_a_copy_of_their_own() {
     let mut tables = FixedTables::new(ip(FRONTEND4), &[ip(BACKEND4), ip("10.0.0.2")]);
     let message = icmp(3, 4).mtu(1400).quoting(&reply4(gre().key(KEY).checksum()), 28);
-    let error = |to| ipv4(ROUTER4, to).icmp(message.clone());
+    let error = |to| ipv4(sender4(to), to).icmp(message.clone());
     let sent = error(FRONTEND4).build();
     assert_eq!(verdict(&sent, &mut tables), Verdict::Everyone);
     for (index, backend) in [(0, BACKEND4), (1, "10.0.0.2")] {
@@ -105,7 +105,7 @@ fn l3_52_everyone_gets_a_copy_of_their_own() {
     }
     assert_eq!(copy_to(2, &sent, &mut tables).0, Verdict::Drop(DropReason::NoHealthyBackend));
     let message = icmp(2, 0).mtu(1400).quoting(&reply6(gre().key(KEY).checksum()), 48);
-    let error = |to| ipv6(ROUTER6, to).icmp(message.clone());
+    let error = |to| ipv6(sender6(to), to).icmp(message.clone());
     let copy = copy_to(0, &error(FRONTEND6).build(), &mut v6_to_v6());
     assert_eq!(copy, (Verdict::ToBackend(0), error(BACKEND6).hop_limit(63).build()));
 }
@@ -171,7 +171,7 @@ fn l3_21_the_quotes_own_options_and_extension_headers_are_stepped_over() {
     ] {
         let quoted = quoted.gre(gre().key(KEY)).build();
         let message = icmp(2, 0).mtu(1280).quoting(&quoted, 9999);
-        let error = |to| ipv6(ROUTER6, to).destination_options([]).icmp(message.clone());
+        let error = |to| ipv6(sender6(to), to).destination_options([]).icmp(message.clone());
         let expected = error(BACKEND6).hop_limit(63).build();
         becomes(&error(FRONTEND6).build(), &expected, &mut v6_to_v6());
         let sent = error(FRONTEND6).build();

@@ -76,8 +76,9 @@ fn l3_24_an_error_of_a_source_that_no_network_delivers_is_dropped() {
 #[test]
 fn a_client_of_an_error_may_report_itself() {
     // Port and protocol unreachable come from the client.
-    let error = |to| ipv4(CLIENT4, to).icmp(message4());
-    becomes(&error(FRONTEND4).build(), &error(BACKEND4).ttl(63).build(), &mut v4_to_v4());
+    let error = ipv4(CLIENT4, FRONTEND4).icmp(message4()).build();
+    let expected = ipv4(EDGE4, BACKEND4).ttl(63).icmp(message4()).build();
+    becomes(&error, &expected, &mut v4_to_v4());
 }
 
 #[test]
@@ -109,12 +110,12 @@ fn a_corrupt_error_is_not_laundered_by_translation() {
 #[test]
 fn a_corrupt_error_stays_corrupt_within_its_family() {
     // The receiver drops it: the checksum is carried along, not made anew.
-    let error = |to| ipv4(ROUTER4, to).icmp(message4().bad_checksum());
+    let error = |to| ipv4(sender4(to), to).icmp(message4().bad_checksum());
     becomes(&error(FRONTEND4).build(), &error(BACKEND4).ttl(63).build(), &mut v4_to_v4());
-    let error = |to| ipv6(ROUTER6, to).icmp(message6().bad_checksum());
+    let error = |to| ipv6(sender6(to), to).icmp(message6().bad_checksum());
     let (verdict, octets) = decide(&error(FRONTEND6).build(), &mut v6_to_v6());
     assert_eq!(verdict, Verdict::ToBackend(0));
-    let right = ipv6(ROUTER6, BACKEND6).hop_limit(63).icmp(message6()).build();
+    let right = ipv6(EDGE6, BACKEND6).hop_limit(63).icmp(message6()).build();
     assert_ne!(octets, right);
     assert_eq!((&octets[..42], &octets[44..]), (&right[..42], &right[44..]));
 }
@@ -126,7 +127,7 @@ fn the_icmpv6_checksum_is_right_for_every_destination() {
         let backend = std::format!("2001:db8:b::{low:x}");
         let mut tables = FixedTables::new(ip(FRONTEND6), &[ip(&backend)]);
         let message = icmp(2, 0).mtu(1280).quoting(&reply, 48);
-        let error = |to: &str| ipv6(ROUTER6, to).icmp(message.clone());
+        let error = |to: &str| ipv6(sender6(to), to).icmp(message.clone());
         let (_, octets) = decide(&error(FRONTEND6).build(), &mut tables);
         // Where the sum comes out as zero, both forms of zero verify (RFC 1624 3).
         assert_eq!(octets[42..44], error(&backend).build()[42..44], "{backend}");

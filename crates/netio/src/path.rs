@@ -1,5 +1,5 @@
-//! The MTU of the path to a destination, as the kernel's routing table and its cache of "packet
-//! too big" messages know it.
+//! The path to a destination, as the kernel's routing table and its cache of "packet too big"
+//! messages know it: the MTU, and the source address that the host would use.
 
 use libc::{c_int, c_void, socklen_t};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -7,15 +7,24 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
-/// Asks the kernel for path MTUs. No packet is sent: connecting a datagram socket looks the route
+/// What the kernel knows of the way to a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Octets of the largest packet that can be sent there.
+    pub mtu: u32,
+    /// The host's own source address towards it.
+    pub source: IpAddr,
+}
+
+/// Asks the kernel for paths. No packet is sent: connecting a datagram socket looks the route
 /// up, and the socket then knows its MTU (ip(7), IP_MTU).
 #[derive(Debug)]
-pub struct PathMtu {
+pub struct Paths {
     v4: Socket,
     v6: Option<Socket>,
 }
 
-impl PathMtu {
+impl Paths {
     /// Opens the two sockets. A host without IPv6 has no paths there.
     pub fn open() -> io::Result<Self> {
         Ok(Self {
@@ -24,9 +33,9 @@ impl PathMtu {
         })
     }
 
-    /// Octets of the largest packet that can be sent to `destination`; an error such as "network
-    /// is unreachable" where there is no route.
-    pub fn lookup(&self, destination: IpAddr) -> io::Result<u32> {
+    /// The path to `destination`; an error such as "network is unreachable" where there is no
+    /// route.
+    pub fn lookup(&self, destination: IpAddr) -> io::Result<Path> {
         let (socket, level, name) = match (destination, &self.v6) {
             (IpAddr::V4(_), _) => (&self.v4, libc::IPPROTO_IP, libc::IP_MTU),
             (IpAddr::V6(_), Some(v6)) => (v6, libc::IPPROTO_IPV6, libc::IPV6_MTU),
@@ -50,7 +59,8 @@ impl PathMtu {
         if result != 0 {
             return Err(io::Error::last_os_error());
         }
-        u32::try_from(mtu).map_err(io::Error::other)
+        let source = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?.ip();
+        Ok(Path { mtu: u32::try_from(mtu).map_err(io::Error::other)?, source })
     }
 }
 
@@ -60,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_loopback_path_has_the_loopback_mtu() {
-        let mtu = PathMtu::open().unwrap().lookup("127.0.0.1".parse().unwrap()).unwrap();
+        let mtu = Paths::open().unwrap().lookup("127.0.0.1".parse().unwrap()).unwrap();
         let device = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
         // The device takes 65,536; an IPv4 packet's length has 16 bits (IP_MAX_MTU, net/ip.h).
         assert_eq!(mtu, device.trim().parse::<u32>().unwrap().min(65_535));
