@@ -70,9 +70,9 @@ mod tests {
 
     #[test]
     fn the_loopback_path_has_the_loopback_mtu() {
-        let mtu = Paths::open().unwrap().lookup("127.0.0.1".parse().unwrap()).unwrap();
+        let path = Paths::open().unwrap().lookup("127.0.0.1".parse().unwrap()).unwrap();
         let device = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
         // The device takes 65,536; an IPv4 packet's length has 16 bits (IP_MAX_MTU, net/ip.h).
-        assert_eq!(mtu, device.trim().parse::<u32>().unwrap().min(65_535));
+        assert_eq!(path.mtu, device.trim().parse::<u32>().unwrap().min(65_535));
     }
 }
