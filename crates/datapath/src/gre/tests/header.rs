@@ -137,23 +137,61 @@ fn l3_45_every_version_but_0_is_dropped_and_counted() {
     }
 }
 
+/// Asserts that each packet leaves as it came, within its family and across.
+fn are_passed_on(headers: &[Gre]) {
+    for header in headers {
+        let packet = |to| ipv4(CLIENT4, to).gre(header.clone());
+        let sent = packet(FRONTEND4).build();
+        becomes(&sent, &packet(BACKEND4).ttl(63).build(), &mut v4_to_v4());
+        let (verdict, octets) = decide(&sent, &mut v4_to_v6());
+        assert_eq!(verdict, Verdict::ToBackend(0));
+        assert_eq!(octets[40..], header.build());
+    }
+}
+
 #[test]
 fn l3_54_any_payload_type_is_passed_on_without_a_look() {
-    // ERSPAN I (no sequence), II, III; trap 62: WCCP; trap 53: keepalives; anything else.
-    for header in [
-        gre().protocol_type(0x88be),
-        gre().protocol_type(0x88be).sequence(9),
-        gre().protocol_type(0x22eb).sequence(9),
-        gre().protocol_type(0x883e).payload([0x50, 0, 0, 0, 0x45]),
-        gre().protocol_type(0).payload([0; 4]),
+    let erspan_1 = gre().protocol_type(0x88be).payload([0x45; 14]);
+    let erspan_2 = gre().protocol_type(0x88be).sequence(9).payload([0x10; 22]);
+    let erspan_3 = gre().protocol_type(0x22eb).sequence(9).payload([0x20; 26]);
+    are_passed_on(&[erspan_1, erspan_2, erspan_3, gre().protocol_type(0xffff), gre()]);
+}
+
+#[test]
+fn l3_62_the_four_octets_of_wccp_are_payload() {
+    // WCCP2's redirect header before the packet, and WCCP1's packet alone.
+    let wccp = || gre().protocol_type(0x883e);
+    are_passed_on(&[
+        wccp().payload([0, 1, 2, 3, 0x45, 0, 0, 20]),
+        wccp().payload([0x45, 0, 0, 20]),
+    ]);
+}
+
+#[test]
+fn l3_53_keepalives_are_passed_on_though_they_are_addressed_to_their_sender() {
+    // Cisco: inside lies the answer, a GRE packet of protocol 0 from the frontend to the client.
+    let answer = ipv4(FRONTEND4, CLIENT4).gre(gre().protocol_type(0)).build();
+    let padded = ipv4(FRONTEND4, CLIENT4).gre(gre().protocol_type(0).payload([0; 4])).build();
+    let keyed = ipv4(FRONTEND4, CLIENT4).gre(gre().protocol_type(0).key(KEY)).build();
+    are_passed_on(&[
+        gre().payload(answer),
+        gre().payload(padded),
+        gre().key(KEY).payload(keyed),
+        // Answers on their way back, and variants of other vendors.
         gre().protocol_type(0),
-        gre().protocol_type(4),
-        gre().protocol_type(0xffff),
-    ] {
-        let packet = |to| ipv4(CLIENT4, to).gre(header.clone());
-        let expected = packet(BACKEND4).ttl(63).build();
-        becomes(&packet(FRONTEND4).build(), &expected, &mut v4_to_v4());
-    }
+        gre().protocol_type(0).payload([0; 4]),
+        gre().protocol_type(4).payload([1; 24]),
+    ]);
+}
+
+#[test]
+fn l3_49_a_key_is_neither_dropped_nor_added_nor_changed() {
+    // A receiver's lookup is exact: local, remote, and key or no key.
+    are_passed_on(&[gre(), gre().key(0), gre().key(5), gre().key(u32::MAX).sequence(1)]);
+    let mut masked = v4_to_v4();
+    masked.service.key_mask = 0xffff_ff00;
+    let packet = |to| ipv4(CLIENT4, to).gre(gre().key(0x1234_5678));
+    becomes(&packet(FRONTEND4).build(), &packet(BACKEND4).ttl(63).build(), &mut masked);
 }
 
 #[test]
