@@ -1,8 +1,9 @@
-//! The developer's one door: `cargo xtask check`, `test`, `tidy`, `lab` and `fuzz`.
+//! The developer's one door: `cargo xtask check`, `test`, `tidy`, `lab`, `bench` and `fuzz`.
 //!
 //! CI runs nothing else, so what passes here passes there.
 
 mod apt;
+mod bench;
 mod check;
 mod command;
 mod count;
@@ -16,9 +17,10 @@ mod test;
 mod tidy;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The developer's one door")]
@@ -40,6 +42,18 @@ enum Task {
         /// Part of a test's name; all labs without it
         filter: Option<String>,
     },
+    /// Measure against peers and limits, side by side in one run; needs root and nft
+    Bench {
+        /// What to measure
+        #[arg(value_enum)]
+        subject: Subject,
+        /// Write the records to this file
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Interleaved rounds of each case
+        #[arg(long, value_name = "N", default_value_t = 7)]
+        rounds: usize,
+    },
     /// Fuzz one target, or list the targets
     Fuzz {
         /// A file name of fuzz/fuzz_targets without its ending
@@ -54,6 +68,12 @@ enum Task {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<OsString>,
     },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Subject {
+    /// The GRE distributor against a bare loop of the same system calls
+    Gredist,
 }
 
 #[derive(Args)]
@@ -84,6 +104,9 @@ fn main() -> ExitCode {
         Task::Test(tools) => test::run_task(tools.missing()),
         Task::Tidy => tidy::run_task(),
         Task::Lab { filter } => lab::run_task(filter.as_deref()),
+        Task::Bench { subject: Subject::Gredist, json, rounds } => {
+            bench::gredist(json.as_deref(), rounds)
+        }
         Task::Fuzz { target: Some(target), seconds } => fuzz::run_task(&target, seconds),
         Task::Fuzz { target: None, .. } => fuzz::list(),
         Task::InNamespace { command } => privilege::enter_and_become(&command),

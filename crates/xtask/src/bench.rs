@@ -1,0 +1,35 @@
+//! `cargo xtask bench`: figures as ratios, side by side in one run.
+
+mod criterion;
+mod gre;
+mod record;
+
+use crate::command;
+use anyhow::Context as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+const BUILD: [&str; 7] =
+    ["build", "--release", "--package", "gredist", "--bins", "--example", "bare"];
+const MICRO: [&str; 7] =
+    ["bench", "--package", "datapath", "--features", "fixed", "--bench", "gre"];
+
+/// Measures gredist and prints a table; records go to `json` as well.
+pub(crate) fn gredist(json: Option<&Path>, rounds: usize) -> anyhow::Result<ExitCode> {
+    command::run(&mut command::cargo(BUILD))?;
+    let mut records = gre::measure(rounds)?;
+    command::run(&mut command::cargo(MICRO))?;
+    records.extend(criterion::records()?);
+    println!("\n{}", record::table(&records));
+    if let Some(path) = json {
+        let text = serde_json::to_string_pretty(&records)?;
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        println!("records written to {}", path.display());
+    }
+    let missed = records.iter().filter(|record| !record.reached()).count();
+    if missed > 0 {
+        println!("{missed} goals missed");
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
