@@ -15,8 +15,9 @@ use syslog_tracing::{Facility, Options, Syslog};
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::set_global_default;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::args::LogFormat;
 
@@ -37,8 +38,15 @@ pub enum Output {
 #[non_exhaustive]
 pub enum Error {
     /// The level variable makes no sense.
-    #[error("{LEVEL_VARIABLE} is no log level: {0}")]
-    Level(#[source] tracing_subscriber::filter::FromEnvError),
+    #[error(
+        "{LEVEL_VARIABLE}={text} is no log level: {source}; write error, warn, info, debug or trace"
+    )]
+    Level {
+        /// What the variable says.
+        text: String,
+        /// Why that is none.
+        source: tracing_subscriber::filter::ParseError,
+    },
     /// The name for syslog contains a NUL character.
     #[error("{0:?} is no name for syslog")]
     Name(&'static str),
@@ -52,32 +60,33 @@ pub enum Error {
 /// # Errors
 /// If the level makes no sense or the log is set up already.
 pub fn init(format: LogFormat, output: Output) -> Result<(), Error> {
-    let level = EnvFilter::builder()
-        .with_default_directive(LevelFilter::INFO.into())
-        .with_env_var(LEVEL_VARIABLE)
-        .from_env()
-        .map_err(Error::Level)?;
-    let lines = fmt().with_env_filter(level).with_ansi(false).with_target(false);
+    let levels = match std::env::var(LEVEL_VARIABLE) {
+        Ok(text) => text.parse().map_err(|source| Error::Level { text, source })?,
+        Err(_) => Targets::new().with_default(LevelFilter::INFO),
+    };
+    let lines = fmt().with_max_level(LevelFilter::TRACE).with_ansi(false).with_target(false);
+    let install = |lines: Box<dyn Subscriber + Send + Sync>| {
+        set_global_default(lines).map_err(|_| Error::Twice)
+    };
     match (output, format) {
-        (Output::Stderr, LogFormat::Text) => install(lines.with_writer(io::stderr).finish()),
+        (Output::Stderr, LogFormat::Text) => {
+            install(Box::new(lines.with_writer(io::stderr).finish().with(levels)))
+        }
         (Output::Stderr, LogFormat::Json) => {
             let lines = lines.json().flatten_event(true).with_current_span(false);
-            install(lines.with_span_list(false).with_writer(io::stderr).finish())
+            let lines = lines.with_span_list(false).with_writer(io::stderr);
+            install(Box::new(lines.finish().with(levels)))
         }
         (Output::Syslog(name), LogFormat::Text) => {
             let lines = lines.without_time().with_level(false);
-            install(lines.with_writer(open_syslog(name)?).finish())
+            install(Box::new(lines.with_writer(open_syslog(name)?).finish().with(levels)))
         }
         (Output::Syslog(name), LogFormat::Json) => {
             let lines = lines.json().flatten_event(true).with_current_span(false);
             let lines = lines.with_span_list(false).without_time();
-            install(lines.with_writer(open_syslog(name)?).finish())
+            install(Box::new(lines.with_writer(open_syslog(name)?).finish().with(levels)))
         }
     }
-}
-
-fn install(subscriber: impl Subscriber + Send + Sync) -> Result<(), Error> {
-    set_global_default(subscriber).map_err(|_| Error::Twice)
 }
 
 fn open_syslog(name: &'static str) -> Result<Syslog, Error> {

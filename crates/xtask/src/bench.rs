@@ -9,8 +9,7 @@ use anyhow::Context as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-const BUILD: [&str; 7] =
-    ["build", "--release", "--package", "gredist", "--bins", "--example", "bare"];
+const BUILD: [&str; 5] = ["build", "--release", "--bins", "--example", "bare"];
 const MICRO: [&str; 7] =
     ["bench", "--package", "datapath", "--features", "fixed", "--bench", "gre"];
 

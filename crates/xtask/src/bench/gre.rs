@@ -30,7 +30,6 @@ struct Bench {
     client: Host,
     edge: Host,
     backend: Host,
-    backend_link: String,
 }
 
 #[derive(Clone, Copy)]
@@ -86,11 +85,11 @@ impl Bench {
         backend.route("10.79.1.0/24", "10.79.2.1")?;
         let drop = format!(
             "table netdev bench {{\n chain in {{\n type filter hook ingress device \"{}\" priority 0; \
-             policy accept;\n ip protocol gre drop\n }}\n}}\n",
+             policy accept;\n ip protocol gre counter name gre drop\n }}\n counter gre {{ }}\n}}\n",
             link.left
         );
         backend.nft(&drop).context("nft is needed: apt-get install nftables")?;
-        Ok(Self { client, edge, backend, backend_link: link.left })
+        Ok(Self { client, edge, backend })
     }
 
     fn run(&self, case: Case, rounds: usize) -> anyhow::Result<Vec<Record>> {
@@ -169,13 +168,15 @@ impl Bench {
         Ok((cpu_ns(process.id())? - cpu) as f64 / forwarded as f64)
     }
 
-    /// Packets that the backend's link has received.
+    /// GRE packets that have reached the backend.
     fn received(&self) -> anyhow::Result<u64> {
-        let text = self.backend.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"))?;
-        let line = text.lines().find_map(|line| line.trim().strip_prefix(&self.backend_link));
-        let line = line.context("the backend's link is not in /proc/net/dev")?;
-        let packets = line.trim_start_matches(':').split_whitespace().nth(1);
-        Ok(packets.context("no packet count")?.parse()?)
+        let list = ["list", "counter", "netdev", "bench", "gre"];
+        let mut nft = self.backend.spawn("nft", list)?;
+        nft.wait(PATIENCE).map_err(|error| anyhow!(error))?;
+        let lines = nft.lines();
+        let line = lines.iter().find_map(|line| line.trim().strip_prefix("packets "));
+        let count = line.and_then(|line| line.split_whitespace().next());
+        count.context("nft shows no counter")?.parse().context("nft's counter")
     }
 
     fn pinned(&self, host: &Host, program: &str, args: &[&str]) -> anyhow::Result<Process> {
