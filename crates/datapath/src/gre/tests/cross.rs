@@ -99,6 +99,15 @@ fn l3_22_flow_labels_spread_flows_and_are_never_0() {
 }
 
 #[test]
+fn l3_22_a_flow_whose_hash_ends_in_zeros_has_a_label_all_the_same() {
+    // 0 says that there is no label (RFC 6437 2).
+    let key = (0..).find(|key| label(CLIENT4, *key) == 0).unwrap();
+    let packet = ipv4(CLIENT4, FRONTEND4).gre(gre().key(key)).build();
+    let expected = ipv6(EMBEDDED_CLIENT4, BACKEND6).flow_label(1).hop_limit(63);
+    becomes(&packet, &expected.gre(gre().key(key)).build(), &mut v4_to_v6());
+}
+
+#[test]
 fn l3_50_a_client_without_key_cannot_go_through_the_pool() {
     let packet = ipv6(CLIENT6, FRONTEND6).gre(gre()).build();
     let mut tables = v6_to_v4();

@@ -190,6 +190,13 @@ fn l3_57_the_mtu_grows_and_shrinks_by_the_difference_of_the_headers() {
 fn l3_57_without_an_mtu_the_next_lower_plateau_is_taken() {
     // RFC 7915 4.2: the greatest plateau of RFC 1191 7.1 below the quoted total length, 1500.
     in_v6(icmp(3, 4).mtu(0), Some(icmp(2, 0).mtu(1512)), 100);
+    for (length, expected) in [(2003, 2022), (2002, 1512), (1493, 1512), (1492, 1280), (28, 1280)] {
+        let reply = ipv4(FRONTEND4, CLIENT4).gre(gre().key(KEY)).false_total_length(length);
+        let message = icmp(3, 4).mtu(0).quoting(&reply.build(), 28);
+        let error = ipv4(ROUTER4, FRONTEND4).icmp(message).build();
+        let (_, octets) = decide(&error, &mut v4_to_v6());
+        assert_eq!(octets[44..48], u32::to_be_bytes(expected), "{length}");
+    }
 }
 
 #[test]

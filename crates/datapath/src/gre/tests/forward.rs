@@ -159,6 +159,7 @@ fn what_is_not_for_the_frontend_is_left_to_the_host_as_it_came() {
     let other6 = || ipv6(CLIENT6, "2001:db8::2");
     let v4 = ipv4(CLIENT4, FRONTEND4);
     let v6 = ipv6(CLIENT6, FRONTEND6);
+    let reply4 = ipv4(FRONTEND4, CLIENT4).gre(gre()).build();
     let frontend_in_v6 = std::format!("::ffff:{FRONTEND4}");
     for packet in [
         other4().gre(gre()).build(),
@@ -183,6 +184,9 @@ fn what_is_not_for_the_frontend_is_left_to_the_host_as_it_came() {
         v4.clone().icmp(icmp(8, 0).echo(1, 2).body(b"ping")).build(),
         v4.clone().icmp(icmp(0, 0).echo(1, 2)).build(),
         v4.clone().more_fragments().icmp(icmp(8, 0).echo(1, 2)).build(),
+        // Nor is a fragment an ICMP error, whatever it seems to quote.
+        v4.clone().more_fragments().icmp(icmp(3, 4).body(reply4.clone())).build(),
+        v4.clone().fragment_offset(3).icmp(icmp(3, 4).body(reply4)).build(),
         v4.clone().payload(58, [1; 8]).build(),
         v6.clone().icmp(icmp(128, 0).echo(1, 2).body(b"ping")).build(),
         v6.clone().icmp(icmp(135, 0)).build(),

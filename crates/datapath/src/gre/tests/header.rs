@@ -210,6 +210,7 @@ fn l3_51_keys_under_a_mask_share_a_backend() {
     };
     let nvgre: Vec<_> = (0x100..=0x1ff).map(|key| row_of(key, 0xffff_ff00)).collect();
     assert!(nvgre.iter().all(|row| *row == nvgre[0]));
+    assert_eq!(nvgre[0], row_by_the_book(CLIENT4, Some(0x100)));
     assert_ne!(nvgre[0], row_of(0x200, 0xffff_ff00));
     // Unmasked, the same keys are spread.
     let mut spread: Vec<_> = (0x100..=0x1ff).map(|key| row_of(key, u32::MAX)).collect();

@@ -127,6 +127,17 @@ fn extension_headers_cut_at_any_octet_are_dropped_and_counted() {
 }
 
 #[test]
+fn padding_is_not_taken_for_an_extension_header() {
+    for header in [
+        ipv6(CLIENT6, FRONTEND6).routing(4, 1, [0; 4]),
+        ipv6(CLIENT6, FRONTEND6).fragment(1, 1, Fragments::Last),
+    ] {
+        let packet = header.gre(gre()).false_payload_length(0).build();
+        is_dropped(&packet, DropReason::OuterTruncated, &mut v6_to_v6());
+    }
+}
+
+#[test]
 fn a_jumbogram_is_dropped() {
     // RFC 2675 2: payload length 0, the true one in a hop-by-hop option.
     let packet = ipv6(CLIENT6, FRONTEND6).hop_by_hop([0xc2, 4, 0, 1, 0, 0]).gre(gre());
@@ -150,6 +161,7 @@ fn a_route_of_the_senders_that_does_not_end_here_is_not_followed() {
                 ipv4(CLIENT4, FRONTEND4).options(route(pointer)).gre(gre().key(1)).build()
             };
             is_dropped(&packet(4), DropReason::OuterExtensions, &mut v4_to_v4());
+            is_dropped(&packet(7), DropReason::OuterExtensions, &mut v4_to_v4());
             is_dropped(&packet(4), DropReason::OuterExtensions, &mut v4_to_v6());
             assert_eq!(verdict(&packet(8), &mut v4_to_v4()), Verdict::ToBackend(0));
         }
@@ -158,7 +170,7 @@ fn a_route_of_the_senders_that_does_not_end_here_is_not_followed() {
 
 #[test]
 fn options_that_make_no_sense_end_the_search_for_a_source_route() {
-    for options in [&[7u8, 0, 0, 0][..], &[7, 1, 131, 7, 4, 0, 0, 0], &[0, 131, 7, 4], &[7, 255]] {
+    for options in [&[7u8, 0, 0, 0][..], &[7, 1, 131, 3, 0, 0, 0, 0], &[0, 131, 3, 0], &[7, 255]] {
         let packet = ipv4(CLIENT4, FRONTEND4).options(options).gre(gre()).build();
         assert_eq!(verdict(&packet, &mut v4_to_v4()), Verdict::ToBackend(0), "{options:?}");
     }
