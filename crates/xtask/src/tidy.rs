@@ -63,6 +63,6 @@ pub(crate) fn step() -> anyhow::Result<Outcome> {
         println!("    tidy: {} files, {} crates, no finding", files.len(), graph.members.len());
         Ok(Outcome::Passed)
     } else {
-        bail!("{} findings", findings.len())
+        bail!("findings: {}", findings.len())
     }
 }

@@ -110,21 +110,24 @@ fn listed(text: &str) -> Vec<Trap> {
         .collect()
 }
 
-/// The functions of `file` whose names carry a trap's number; helpers do not begin so.
+/// The functions of `file` whose names carry the number of a trap, or of several one after the
+/// other, each of which they test; helpers do not begin so.
 fn tests_in(file: &File) -> Vec<Test> {
-    (1..)
-        .zip(file.text.lines())
-        .filter_map(|(line, text)| {
-            let declaration = text.trim_start().trim_start_matches("async ");
-            let name = declaration.strip_prefix("fn ")?.split(['(', '<']).next()?;
-            let (id, rest) = numbered(name)?;
-            rest.starts_with('_').then(|| Test {
-                id: id.to_owned(),
-                name: name.to_owned(),
-                place: format!("{}:{line}", file.path),
-            })
-        })
-        .collect()
+    let mut tests = Vec::new();
+    for (line, text) in (1..).zip(file.text.lines()) {
+        let declaration = text.trim_start().trim_start_matches("async ");
+        let Some(declared) = declaration.strip_prefix("fn ") else { continue };
+        let name = declared.split(['(', '<']).next().unwrap_or(declared);
+        let mut left = name;
+        while let Some((id, rest)) = numbered(left)
+            && let Some(rest) = rest.strip_prefix('_')
+        {
+            let place = format!("{}:{line}", file.path);
+            tests.push(Test { id: id.to_owned(), name: name.to_owned(), place });
+            left = rest;
+        }
+    }
+    tests
 }
 
 /// `l3_44_rest` as `l3_44` and `_rest`.
@@ -155,6 +158,14 @@ mod tests {
         assert!(text.contains("traps with a test: 1 of 2"), "{text}");
         assert!(text.contains("l3_44   Key offset: l3_44_finds_the_key\n"), "{text}");
         assert!(text.contains("l3_61   IPsec: NO TEST: needs a kernel\n"), "{text}");
+    }
+
+    #[test]
+    fn one_test_may_step_into_several_traps() {
+        let list = "| l3_44 | Key offset | |\n| l3_47 | Checksum | |\n";
+        let table = table(list, "fn l3_44_l3_47_all_flags() {}\nfn l3_44() {}\n");
+        assert_eq!(wrong(&table), [""; 0]);
+        assert!(table.render().contains("l3_47   Checksum: l3_44_l3_47_all_flags\n"));
     }
 
     #[test]
