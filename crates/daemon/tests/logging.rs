@@ -83,7 +83,7 @@ fn json_lines_are_flat_objects() {
 fn level_variable_filters_and_nonsense_in_it_is_refused() {
     assert_eq!(stderr_lines("text", Some("error")), Vec::<String>::new());
     let lines = stderr_lines("text", Some("noise=loud=er"));
-    assert!(lines[0].starts_with("CASTELLUM_LOG is no log level: "), "{lines:?}");
+    assert!(lines[0].starts_with("CASTELLUM_LOG=noise=loud=er is no log level: "), "{lines:?}");
 }
 
 /// syslog(3) writes to /dev/log, so this one gets a mount namespace with a /dev of its own.

@@ -11,12 +11,13 @@
 //! |  payload ...
 //! ```
 
+use crate::socket::RawSocket;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use wire::Family;
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{RecvFlags, SendFlags};
 
 /// The longest payload [`EchoSocket::send_echo`] accepts: what `ping` sends by default.
 pub const MAX_PAYLOAD: usize = 56;
@@ -27,8 +28,7 @@ pub const REPLY_BUFFER: usize = IPV4_MAX_HEADER + HEADER + MAX_PAYLOAD;
 /// A non-blocking raw socket for echo requests and replies of one family.
 #[derive(Debug)]
 pub struct EchoSocket {
-    fd: OwnedFd,
-    family: Family,
+    socket: RawSocket,
 }
 
 /// An echo reply as it came from the wire.
@@ -51,18 +51,17 @@ impl EchoSocket {
     /// Whatever the kernel says, above all `EPERM` without the capability and `EAFNOSUPPORT`
     /// without IPv6.
     pub fn new(family: Family) -> io::Result<Self> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (domain, protocol) = match family {
-            Family::V4 => (AddressFamily::INET, ipproto::ICMP),
-            Family::V6 => (AddressFamily::INET6, ipproto::ICMPV6),
+        let reply = match family {
+            Family::V4 => ECHO_REPLY_V4,
+            Family::V6 => ECHO_REPLY_V6,
         };
-        let fd = rustix::net::socket_with(domain, SocketType::RAW, flags, Some(protocol))?;
-        match family {
-            Family::V4 => accept_echo_reply_v4(fd.as_fd())?,
-            Family::V6 => accept_echo_reply_v6(fd.as_fd())?,
-        }
-        enlarge_buffers(fd.as_fd())?;
-        Ok(Self { fd, family })
+        let socket = open(family, &[reply])?;
+        // Requests to neighbours that do not answer ARP wait in the kernel and count against the
+        // send queue, so at its default a few hundred dead backends could block the probes of the
+        // living; the receive queue takes the replies of thousands of backends at once.
+        socket.set_send_queue(QUEUE_BYTES)?;
+        socket.set_receive_queue(QUEUE_BYTES)?;
+        Ok(Self { socket })
     }
 
     /// Sends one echo request.
@@ -72,12 +71,12 @@ impl EchoSocket {
     /// otherwise the kernel's error, `WouldBlock` included.
     pub fn send_echo(&self, dst: IpAddr, id: u16, seq: u16, payload: &[u8]) -> io::Result<()> {
         let family = if dst.is_ipv4() { Family::V4 } else { Family::V6 };
-        if family != self.family || payload.len() > MAX_PAYLOAD {
+        if family != self.family() || payload.len() > MAX_PAYLOAD {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let message = echo_request(self.family, id, seq, payload);
+        let message = echo_request(family, id, seq, payload);
         let message = message.get(..HEADER + payload.len()).unwrap_or(&message);
-        rustix::net::sendto(&self.fd, message, SendFlags::empty(), &SocketAddr::new(dst, 0))?;
+        rustix::net::sendto(&self.socket, message, SendFlags::empty(), &SocketAddr::new(dst, 0))?;
         Ok(())
     }
 
@@ -86,12 +85,12 @@ impl EchoSocket {
     /// # Errors
     /// `WouldBlock` when nothing waits, otherwise the kernel's error.
     pub fn recv_reply<'a>(&self, buf: &'a mut [u8]) -> io::Result<Option<EchoReply<'a>>> {
-        let (len, _, from) = rustix::net::recvfrom(&self.fd, &mut *buf, RecvFlags::empty())?;
+        let (len, _, from) = rustix::net::recvfrom(&self.socket, &mut *buf, RecvFlags::empty())?;
         let from = from.and_then(|address| SocketAddr::try_from(address).ok());
         let (Some(from), Some(packet)) = (from, buf.get(..len)) else {
             return Ok(None);
         };
-        Ok(match self.family {
+        Ok(match self.family() {
             Family::V4 => ipv4_payload(packet)
                 .filter(|message| checksum(message) == 0)
                 .and_then(|message| echo_reply(message, ECHO_REPLY_V4, from.ip())),
@@ -102,20 +101,71 @@ impl EchoSocket {
     /// The family given to [`EchoSocket::new`].
     #[must_use]
     pub fn family(&self) -> Family {
-        self.family
+        self.socket.family()
     }
 }
 
 impl AsFd for EchoSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.socket.as_fd()
     }
 }
 
 impl AsRawFd for EchoSocket {
     fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.socket.as_raw_fd()
     }
+}
+
+/// A socket for echo requests that find out how large a packet may be on the way to a host: they
+/// are as large as asked for, must not be fragmented, and nobody waits for their replies. What
+/// counts is the "too big" of a router, which the kernel notes for all traffic to that host
+/// ([`crate::path::Paths`] then tells).
+#[derive(Debug)]
+pub struct MtuProbe {
+    socket: RawSocket,
+}
+
+impl MtuProbe {
+    /// Opens the socket; needs `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// Whatever the kernel says.
+    pub fn new(family: Family) -> io::Result<Self> {
+        let socket = open(family, &[])?;
+        socket.probe_path_mtu()?;
+        Ok(Self { socket })
+    }
+
+    /// Sends an echo request that makes an IP packet of `mtu` octets, at least the family's
+    /// minimum.
+    ///
+    /// # Errors
+    /// The kernel's error; `EMSGSIZE` if the device itself does not take so large a packet.
+    pub fn send(&self, dst: IpAddr, mtu: u32) -> io::Result<()> {
+        let family = self.socket.family();
+        let (overhead, least) = match family {
+            Family::V4 => (IPV4_MIN_HEADER, wire::ipv4::MIN_MTU),
+            Family::V6 => (wire::ipv6::HEADER_BYTES, wire::ipv6::MIN_MTU),
+        };
+        let length = usize::try_from(mtu.max(least)).map_err(io::Error::other)? - overhead;
+        // Identifier and sequence number 0: no prober waits for it, and zeros sum up to nothing.
+        let mut message = echo_request(family, 0, 0, &[]).to_vec();
+        message.resize(length, 0);
+        rustix::net::sendto(&self.socket, &message, SendFlags::empty(), &SocketAddr::new(dst, 0))?;
+        Ok(())
+    }
+}
+
+/// A raw ICMP socket of the family that receives these types.
+fn open(family: Family, types: &[u8]) -> io::Result<RawSocket> {
+    let protocol = match family {
+        Family::V4 => wire::protocol::ICMP,
+        Family::V6 => wire::protocol::ICMPV6,
+    };
+    let socket = RawSocket::any(family, protocol)?;
+    socket.accept_icmp_types(types)?;
+    Ok(socket)
 }
 
 /// An echo request at the head of a buffer for the longest one.
@@ -173,54 +223,6 @@ fn checksum(message: &[u8]) -> u16 {
     !folded
 }
 
-/// `raw(7)`: a set bit keeps that type away from the socket.
-fn accept_echo_reply_v4(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let blocked: u32 = !(1 << ECHO_REPLY_V4);
-    set_option(fd, libc::SOL_RAW, ICMP_FILTER, &blocked)
-}
-
-/// RFC 3542 3.2; as Linux lays it out, a set bit keeps that type away from the socket.
-fn accept_echo_reply_v6(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let mut blocked = [u32::MAX; 8];
-    blocked[usize::from(ECHO_REPLY_V6 / 32)] &= !(1 << (ECHO_REPLY_V6 % 32));
-    set_option(fd, libc::SOL_ICMPV6, ICMPV6_FILTER, &blocked)
-}
-
-/// Requests to neighbours that do not answer ARP wait in the kernel and count against the send
-/// buffer, so at its default a few hundred dead backends could block the probes of the living; the
-/// receive buffer takes the replies of thousands of backends at once. Beyond the system's limits
-/// (`net.core.wmem_max`, `rmem_max`) this needs `CAP_NET_ADMIN`; without it, what they allow.
-fn enlarge_buffers(fd: BorrowedFd<'_>) -> io::Result<()> {
-    if sockopt::set_socket_send_buffer_size_force(fd, BUFFER_BYTES).is_err() {
-        sockopt::set_socket_send_buffer_size(fd, BUFFER_BYTES)?;
-    }
-    if sockopt::set_socket_recv_buffer_size_force(fd, BUFFER_BYTES).is_err() {
-        sockopt::set_socket_recv_buffer_size(fd, BUFFER_BYTES)?;
-    }
-    Ok(())
-}
-
-fn set_option<T: FilterMask>(
-    fd: BorrowedFd<'_>,
-    level: i32,
-    name: i32,
-    mask: &T,
-) -> io::Result<()> {
-    #[expect(clippy::cast_possible_truncation, reason = "a filter is 4 or 32 bytes long")]
-    let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `mask` points to `len` initialised bytes that outlive the call; the kernel only reads
-    // them, and any bit pattern is a filter.
-    let result = unsafe {
-        libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(mask).cast(), len)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// The two filters' types: plain integers, so that their bytes are all initialised.
-trait FilterMask {}
-impl FilterMask for u32 {}
-impl FilterMask for [u32; 8] {}
-
 const HEADER: usize = 8;
 const IPV4_MIN_HEADER: usize = 20;
 const IPV4_MAX_HEADER: usize = 60;
@@ -228,12 +230,8 @@ const ECHO_REQUEST_V4: u8 = 8;
 const ECHO_REPLY_V4: u8 = 0;
 const ECHO_REQUEST_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
-/// `linux/icmp.h`
-const ICMP_FILTER: i32 = 1;
-/// `linux/icmpv6.h`
-const ICMPV6_FILTER: i32 = 1;
 /// A small packet is accounted with 768 bytes on Linux: room for about 5,000.
-const BUFFER_BYTES: usize = 4 << 20;
+const QUEUE_BYTES: usize = 4 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -116,6 +116,19 @@ impl RawSocket {
         }
     }
 
+    /// Sends packets that must not be fragmented, whatever is known of the path: so that routers
+    /// tell (ip(7), IP_PMTUDISC_PROBE).
+    pub fn probe_path_mtu(&self) -> io::Result<()> {
+        match self.family {
+            Family::V4 => {
+                self.set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &libc::IP_PMTUDISC_PROBE)
+            }
+            Family::V6 => {
+                self.set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, &libc::IPV6_PMTUDISC_PROBE)
+            }
+        }
+    }
+
     /// Asks for a receive queue of `wanted` octets.
     pub fn set_receive_queue(&self, wanted: usize) -> io::Result<QueueSize> {
         // With CAP_NET_ADMIN the bound does not hold (socket(7), SO_RCVBUFFORCE).
@@ -128,7 +141,9 @@ impl RawSocket {
 
     /// Asks for a send queue of `wanted` octets.
     pub fn set_send_queue(&self, wanted: usize) -> io::Result<QueueSize> {
-        self.socket.set_send_buffer_size(wanted)?;
+        if rustix::net::sockopt::set_socket_send_buffer_size_force(&self.socket, wanted).is_err() {
+            self.socket.set_send_buffer_size(wanted)?;
+        }
         Ok(QueueSize { wanted, granted: self.socket.send_buffer_size()? / 2 })
     }
 

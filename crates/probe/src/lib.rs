@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod echoes;
+mod mtu;
 mod prober;
 
 use std::net::IpAddr;

@@ -15,6 +15,7 @@ use tokio::select;
 use wire::Family;
 
 use crate::echoes::{Echoes, Nonce, Request};
+use crate::mtu::MtuProbes;
 use crate::{Change, Check};
 
 /// One open echo socket per family, shared by all backends.
@@ -25,6 +26,7 @@ use crate::{Change, Check};
 pub struct Sockets {
     v4: Option<EchoSocket>,
     v6: Option<EchoSocket>,
+    mtu: MtuProbes,
 }
 
 impl Sockets {
@@ -38,7 +40,7 @@ impl Sockets {
             let socket = wanted.then(|| EchoSocket::new(family)).transpose();
             socket.map_err(|source| Error::Socket { family, source })
         };
-        Ok(Self { v4: open(Family::V4)?, v6: open(Family::V6)? })
+        Ok(Self { v4: open(Family::V4)?, v6: open(Family::V6)?, mtu: MtuProbes::open(families) })
     }
 }
 
@@ -47,6 +49,7 @@ pub struct Prober {
     v4: Option<AsyncFd<EchoSocket>>,
     v6: Option<AsyncFd<EchoSocket>>,
     echoes: Echoes<Box<dyn FnMut() -> Nonce + Send>>,
+    mtu: MtuProbes,
 }
 
 impl Prober {
@@ -71,6 +74,7 @@ impl Prober {
             v4: sockets.v4.map(watch).transpose()?,
             v6: sockets.v6.map(watch).transpose()?,
             echoes: Echoes::new(u16::from_be_bytes([high, low]), Box::new(nonces)),
+            mtu: sockets.mtu,
         })
     }
 
@@ -82,6 +86,7 @@ impl Prober {
     /// later policy.
     pub fn replace(&mut self, checks: &[Check], now: Instant) {
         self.echoes.replace(checks, now);
+        self.mtu.retain(|backend| self.echoes.machine(backend).is_some());
     }
 
     /// Probes until one backend changes state. Waits forever without backends.
@@ -93,7 +98,7 @@ impl Prober {
             if let Some(change) = self.echoes.poll_change() {
                 return change;
             }
-            let Self { v4, v6, echoes } = self;
+            let Self { v4, v6, echoes, .. } = self;
             select! {
                 Ok(mut ready) = readable(v4.as_ref()) => {
                     // An error means "empty now", and has cleared the readiness.
@@ -115,8 +120,11 @@ impl Prober {
 
     fn send_requests(&mut self) {
         while let Some(request) = self.echoes.poll_request() {
-            if let Err(error) = self.send(&request) {
-                self.echoes.handle_send_error(&request, error.to_string(), now());
+            match self.send(&request) {
+                Ok(()) => self.mtu.handle_check(request.backend),
+                Err(error) => {
+                    self.echoes.handle_send_error(&request, error.to_string(), now());
+                }
             }
         }
     }

@@ -54,7 +54,8 @@ fn return_address<T: Tables>(
 
 /// The verdict on a packet that can go no further: its hops are used up, or it is too big for the
 /// way ahead in the family `ahead`. The source is told, within the budget; but not that an IPv4
-/// packet without DF is too big (RFC 792): such a one is dropped and counted, not fragmented.
+/// packet without DF is too big (RFC 792): towards IPv6 such a one is dropped and counted. What is
+/// an IPv4 packet without DF ahead can go on: whoever sends it may fragment it.
 #[inline(always)]
 pub(super) fn refuse<F: Frame, T: Tables>(
     frame: &mut F,
@@ -65,7 +66,7 @@ pub(super) fn refuse<F: Frame, T: Tables>(
 ) -> Option<Verdict> {
     let (reason, answer, told) = if packet.ttl <= 1 {
         (DropReason::TtlExpired, Answer::TtlExpired, true)
-    } else if length_ahead(packet, ahead) > fib.mtu {
+    } else if length_ahead(packet, ahead) > fib.mtu && !is_fragmentable(packet, ahead) {
         let mtu = mtu_behind(packet, ahead, fib);
         (DropReason::TooBig, Answer::TooBig { mtu }, packet.dont_fragment)
     } else {
@@ -90,6 +91,18 @@ fn length_ahead(packet: &Packet, ahead: Family) -> u32 {
         packet.length - packet.payload + translate::header_bytes(ahead)
     };
     u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+/// Whether the packet will be an IPv4 packet without DF.
+#[inline(always)]
+fn is_fragmentable(packet: &Packet, ahead: Family) -> bool {
+    match (packet.family, ahead) {
+        (Family::V4, Family::V4) => !packet.dont_fragment,
+        (Family::V6, Family::V4) => {
+            length_ahead(packet, ahead) <= u32::from(translate::MAX_FRAGMENTABLE_BYTES)
+        }
+        (_, Family::V6) => false,
+    }
 }
 
 /// The MTU of the way ahead as the packet's own family sees it: the headers differ by 20 octets

@@ -2,8 +2,10 @@
 
 use super::{Draft, MAX_POOL};
 use config::diagnostics::Diagnostics;
+use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use wire::{Address, Family};
 
 impl Draft<'_> {
     /// No address may have two meanings: a packet would loop or go astray.
@@ -42,6 +44,8 @@ impl Draft<'_> {
                 );
             } else if !prefix.addr().is_ipv6() || prefix.prefix_len() != 96 {
                 entry.report("must be an IPv6 prefix of length 96", diagnostics);
+            } else if !is_routable(&prefix) {
+                entry.report("not a prefix that can be routed on a network", diagnostics);
             }
         }
         for (entry, pool) in &self.pool {
@@ -88,4 +92,12 @@ impl Draft<'_> {
             }
         }
     }
+}
+
+/// Whether addresses of an IPv6 prefix can be sent to and from: it must not be the notation of
+/// IPv4 addresses (RFC 4291 2.5.5.2), nor of one link, nor for groups.
+fn is_routable(prefix: &IpNet) -> bool {
+    let first = Address::from(prefix.network());
+    let last = Address::from(prefix.broadcast());
+    first.family() == Family::V6 && last.is_routable()
 }

@@ -233,3 +233,48 @@ fn l3_58_the_last_hop_is_answered_from_the_frontend() {
         assert_eq!(gredist.dropped("ttl_expired"), 1);
     }
 }
+
+#[test]
+fn l3_15_a_narrow_way_to_a_backend_of_the_same_family_is_found_and_told_to_the_client() {
+    let Some(bed) = bed("narrow-same", 1) else { return };
+    if !have_scapy() {
+        return;
+    }
+    let link = bed.backend_links[0].right.clone();
+    for backend in ["10.77.11.2/32", "fd77:11::2/128"] {
+        let route = Route::on_link(backend.parse().unwrap(), &link).with_mtu(1400);
+        bed.router.netlink(|netlink| netlink.add_route(route)).unwrap();
+    }
+    let client = watch(&bed.client);
+    for (families, size, line) in [
+        // The router behind tells the client about the backend, which the client does not know:
+        // what helps is that the frontend tells it.
+        (Families::V4, "1430", "v4 3 4 1400 10.77.0.47 10.77.1.2 10.77.1.2 10.77.0.47 True"),
+        (Families::V6, "1430", "v6 2 0 1400 fd77::47 fd77:1::2 fd77:1::2 fd77::47 True"),
+    ] {
+        let _gredist = Distributor::start(&bed, &families.config(1), 1).unwrap();
+        wait::until(PATIENCE, line, || {
+            bed.send(families, &["--key", "1", "--size", size]).unwrap();
+            client.lines().iter().any(|seen| seen == line)
+        })
+        .unwrap_or_else(|error| panic!("{error}: {}", client.lines().join("; ")));
+    }
+}
+
+#[test]
+fn a_packet_without_df_is_fragmented_on_a_narrow_way() {
+    let Some(bed) = bed("no-df", 1) else { return };
+    let link = bed.backend_links[0].right.clone();
+    let route = Route::on_link("10.77.11.2/32".parse().unwrap(), &link).with_mtu(1400);
+    bed.router.netlink(|netlink| netlink.add_route(route)).unwrap();
+    let mut sinks = bed.sinks(Families::V4).unwrap();
+    let gredist = Distributor::start(&bed, &Families::V4.config(1), 1).unwrap();
+    let args = ["--key", "1", "--size", "1430", "--no-df", "--count", "50"];
+    bed.send(Families::V4, &args).unwrap();
+    let mut arrived = 0;
+    wait::until(PATIENCE, "reassembled packets", || {
+        arrived += crate::packets(&reports(&mut sinks));
+        arrived == 50
+    })
+    .unwrap_or_else(|error| panic!("{error}: {}", gredist.status().unwrap()));
+}

@@ -110,11 +110,25 @@ fn l3_15_no_mtu_below_the_familys_least_is_told() {
 #[test]
 fn l3_57_without_df_too_big_is_dropped_and_not_told() {
     let sent = ipv4(CLIENT4, FRONTEND4).gre(filling(1500, 20)).build();
-    is_dropped(&sent, DropReason::TooBig, &mut v4_to_v6());
-    let mut tables = v4_to_v4();
-    tables.mtu = Some(1400);
+    let mut tables = v4_to_v6();
     is_dropped(&sent, DropReason::TooBig, &mut tables);
     assert_eq!(tables.answers, 100, "the budget is untouched");
+}
+
+#[test]
+fn l3_57_an_ipv4_packet_that_may_be_fragmented_goes_on() {
+    let sent = ipv4(CLIENT4, FRONTEND4).gre(filling(1500, 20)).build();
+    let mut tables = v4_to_v4();
+    tables.mtu = Some(1400);
+    assert_eq!(verdict(&sent, &mut tables), Verdict::ToBackend(0));
+    // An IPv6 packet of the least MTU fits every path: as an IPv4 packet it may be fragmented
+    // (RFC 7915 5.1).
+    let least = ipv6(CLIENT6, FRONTEND6).gre(filling(1280, 40)).build();
+    let mut tables = v6_to_v4();
+    tables.mtu = Some(600);
+    assert_eq!(verdict(&least, &mut tables), Verdict::ToBackend(0));
+    let more = ipv6(CLIENT6, FRONTEND6).gre(filling(1281, 40)).build();
+    assert_eq!(verdict(&more, &mut tables), Verdict::Answer(DropReason::TooBig));
 }
 
 #[test]
