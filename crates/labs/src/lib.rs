@@ -8,5 +8,6 @@
 
 pub mod distributor;
 pub mod fuzz;
+pub mod ovs;
 pub mod peers;
 pub mod programs;

@@ -7,6 +7,7 @@ mod control;
 mod errors;
 mod families;
 mod malformed;
+mod ovs;
 mod pressure;
 
 use labs::programs::{directory, program, skip};
