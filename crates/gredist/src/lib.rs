@@ -46,7 +46,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use wire::{Address, Family};
 
 /// The program: arguments, configuration, build, run until a signal, drain.
@@ -102,6 +102,7 @@ fn serve(file: PathBuf, config: Config) -> Result<(), String> {
     returns::check(&config).map_err(text)?;
     let ports = Ports::open(&config, None).map_err(text)?;
     warn_of_short_queues(&ports);
+    warn_of_merging_devices();
     let sockets = probe::Sockets::open(&probed_families(&config)).map_err(text)?;
     let ops = match config.ops {
         Some(address) => {
@@ -153,6 +154,17 @@ async fn control(
                 return Err(format!("the packet thread ended: {cause}"));
             }
         }
+    }
+}
+
+/// Says which devices may merge GRE packets into ones that are too large to forward.
+fn warn_of_merging_devices() {
+    for device in netio::offload::merging_devices().unwrap_or_default() {
+        warn!(
+            device,
+            "generic receive offload is on: merged GRE packets are too large to forward; \
+             turn it off with: ethtool -K {device} gro off"
+        );
     }
 }
 

@@ -6,6 +6,7 @@ mod context;
 pub mod icmp;
 pub mod netlink;
 pub mod netns;
+pub mod offload;
 pub mod path;
 pub mod process;
 pub mod socket;

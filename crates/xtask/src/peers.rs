@@ -39,6 +39,7 @@ pub(crate) const PEERS: &[Peer] = &[
         package: "python3-scapy",
         used_by: "packets built by another implementation",
     },
+    program("ethtool", "ethtool", "receive offloads of a device"),
     program("ovs-vswitchd", "openvswitch-switch", "GRE tunnels that end in Open vSwitch"),
     program("systemd-analyze", "systemd", "the units in deploy/"),
 ];

@@ -80,6 +80,24 @@ fn a_frontend_or_a_return_prefix_that_is_not_local_is_refused_with_the_command()
 }
 
 #[test]
+fn a_device_that_merges_packets_is_named_with_the_remedy() {
+    let Some(bed) = bed("gro", 1) else { return };
+    if !have("ethtool", "ethtool") {
+        return;
+    }
+    let link = bed.edge_link.left.clone();
+    let mut ethtool = bed.edge.spawn("ethtool", ["-K", &link, "gro", "on"]).unwrap();
+    assert!(ethtool.wait(PATIENCE).unwrap().success(), "{:?}", ethtool.lines());
+    let gredist = Distributor::start(&bed, &Families::V4.config(1), 1).unwrap();
+    assert_eq!(gredist.count_lines(&format!("ethtool -K {link} gro off")), 1);
+    drop(gredist);
+    let mut ethtool = bed.edge.spawn("ethtool", ["-K", &link, "gro", "off"]).unwrap();
+    assert!(ethtool.wait(PATIENCE).unwrap().success(), "{:?}", ethtool.lines());
+    let gredist = Distributor::start(&bed, &Families::V4.config(1), 1).unwrap();
+    assert_eq!(gredist.count_lines("gro off"), 0);
+}
+
+#[test]
 fn signals_report_and_end() {
     let Some(bed) = bed("signals", 2) else { return };
     for signal in [Signal::TERM, Signal::INT] {
