@@ -1,5 +1,7 @@
 //! The configurations in `deploy/examples` are good, and say what their names promise.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
+
 use gredist::config::Config;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

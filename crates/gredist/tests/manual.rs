@@ -1,6 +1,8 @@
 //! The manual pages and ARCHITECTURE.md say what the programs are: every option, key, default,
 //! statistic and drop reason is in its page, and every test that is named exists.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
+
 use balance::rendezvous::Rows;
 use clap::{Command, CommandFactory};
 use daemon::metrics::Exposition;
