@@ -17,7 +17,7 @@ pub(crate) struct Options {
     json: bool,
 
     /// GRE flows in each scenario
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(10..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(100..=10_000))]
     flows: u32,
 }
 

@@ -103,7 +103,7 @@ impl fmt::Display for Missing {
         let file_capability = capability.name().to_ascii_lowercase();
         write!(
             f,
-            "{program} needs {capability}: grant it in its systemd unit \
+            "{program} needs {capability}: grant it in a systemd unit \
              (AmbientCapabilities={capability}), on the file \
              (setcap {file_capability}+ep $(command -v {program})), or run {program} as root"
         )
@@ -188,7 +188,7 @@ mod tests {
         });
         assert_eq!(
             missing.to_string(),
-            "gredist needs CAP_NET_RAW: grant it in its systemd unit \
+            "gredist needs CAP_NET_RAW: grant it in a systemd unit \
              (AmbientCapabilities=CAP_NET_RAW), on the file \
              (setcap cap_net_raw+ep $(command -v gredist)), or run gredist as root"
         );

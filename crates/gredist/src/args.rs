@@ -11,7 +11,7 @@ pub const DIRECTORIES: [&str; 2] = ["/etc/castellum/gredist", "/etc/saphira/gred
 
 /// Distribute GRE tunnels (IP protocol 47) over healthy backends.
 #[derive(Debug, Parser)]
-#[command(name = "gredist", version, after_help = AFTER_HELP)]
+#[command(name = "gredist", version, override_usage = USAGE, after_help = AFTER_HELP)]
 pub struct Args {
     /// Service to run: its file is /etc/castellum/gredist/SERVICE.conf
     #[arg(value_name = "SERVICE", conflicts_with = "config")]
@@ -22,7 +22,7 @@ pub struct Args {
     pub common: Common,
 
     /// Show offline which backend a flow takes, and why
-    #[arg(long, value_name = "SRC[,key=N]", value_parser = parse_flow)]
+    #[arg(long, value_name = "SRC[,key=N]", value_parser = parse_flow, conflicts_with = "check_config")]
     pub trace: Option<Traced>,
 
     /// With --trace: take this backend as down (may be repeated)
@@ -33,6 +33,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["service", "trace", "check_config"])]
     pub print_guard: Option<String>,
 }
+
+const USAGE: &str = "gredist [OPTIONS] SERVICE\n       gredist [OPTIONS] --config FILE";
 
 const AFTER_HELP: &str = "\
 Signals: HUP reloads the configuration, USR1 logs the statistics, TERM and INT end.

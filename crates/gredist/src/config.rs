@@ -14,6 +14,7 @@ use ipnet::IpNet;
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ pub const MAX_BACKENDS: usize = 4_096;
 pub const MAX_POOL: usize = 4_096;
 /// Clients that can be recorded behind the pool.
 pub const MAX_CLIENTS: usize = 1 << 20;
+/// How long a recorded client may be silent.
+pub const CLIENT_TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(86_400);
 /// The largest queue that can be asked for, in octets.
 pub const MAX_QUEUE_BYTES: u64 = 1 << 30;
 
@@ -87,6 +91,10 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, Diagnostics> {
         let mut diagnostics = Diagnostics::new(path.display().to_string());
         let entries = keyvalue::read(path, &mut diagnostics);
+        if entries.is_empty() && !diagnostics.is_empty() {
+            // Of a file that cannot be read nothing is known to be missing.
+            return Err(diagnostics);
+        }
         Self::from_entries(&entries, diagnostics)
     }
 
@@ -242,7 +250,7 @@ impl<'a> Draft<'a> {
             }
         }
         if let Some((entry, timeout)) = self.client_timeout
-            && !(1..=86_400).contains(&timeout.as_secs())
+            && !CLIENT_TIMEOUT.contains(&timeout)
         {
             entry.report("must be 1s to 24h", diagnostics);
         }

@@ -138,7 +138,7 @@ impl Controller {
                     diagnostics.iter().for_each(|diagnostic| error!("{diagnostic}"));
                 }
                 error!(
-                    file = %file.display(), cause = %refused,
+                    file = %file.display(), cause = refused.to_string(),
                     "reload refused: the running configuration stays"
                 );
             }
@@ -148,7 +148,6 @@ impl Controller {
     fn try_reload(&mut self) -> Result<(), Refused> {
         let config = Config::load(&self.file).map_err(Refused::Config)?;
         returns::check(&config)?;
-        let ports = Ports::open(&config, Some(&self.ports))?;
         let ops = match config.ops.filter(|_| config.ops != self.config.ops) {
             Some(address) => {
                 let bound = Ops::bind(address).map_err(|error| Refused::Ops(address, error))?;
@@ -156,7 +155,8 @@ impl Controller {
             }
             None => None,
         };
-        // From here on nothing can fail.
+        // Sockets that stay are changed in place, so this comes last of what can fail.
+        let ports = Ports::open(&config, Some(&self.ports))?;
         if config.ops != self.config.ops {
             if let Some(old) = self.ops.take() {
                 old.abort();
@@ -208,12 +208,14 @@ impl Controller {
         self.status.log();
     }
 
-    /// Ends the packet thread after what waits in its sockets.
+    /// Ends the packet thread after what waits in its sockets, and logs the statistics.
     ///
     /// # Errors
     /// What ended it before, if anything did.
     pub fn stop(self) -> std::io::Result<()> {
-        self.plane.stop()
+        let result = self.plane.stop();
+        self.status.log();
+        result
     }
 }
 

@@ -68,15 +68,17 @@ impl Forwarder {
         let snapshot = self.live.load();
         for slot in 0..count {
             let Some((octets, place, received)) = self.batch.slot(slot) else { continue };
-            self.statistics.received.count(place.len());
+            let length = place.len();
             note_queue_drops(receiver, &received, &self.statistics);
             let whole = match assemble(octets, place, &received, receiver) {
                 Ok(whole) => whole,
                 Err(reason) => {
+                    self.statistics.received.count(length);
                     self.statistics.dropped(reason, 1);
                     continue;
                 }
             };
+            self.statistics.received.count(whole.len());
             let Some(mut frame) = SliceFrame::new(octets, whole.start, whole.end) else { continue };
             let mut view = View { snapshot: &snapshot, host: &mut self.host };
             match gre::process(&mut frame, &mut view) {

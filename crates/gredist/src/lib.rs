@@ -78,9 +78,10 @@ fn run(args: &Args) -> Exit {
         return print(trace::report(&config, traced, &args.down), Exit::Usage);
     }
     if args.common.check_config {
-        let backends = config.backends.len();
-        let file = located.file.display();
-        return print::<String>(Ok(format!("{file}: good, {backends} backends\n")), Exit::Ok);
+        let (file, backends) = (located.file.display(), config.backends.len());
+        let plural = if backends == 1 { "" } else { "s" };
+        let good = format!("{file}: good, {backends} backend{plural}\n");
+        return print::<String>(Ok(good), Exit::Ok);
     }
     if let Err(error) =
         daemon::logging::init(args.common.log_format, args.common.log_output("gredist"))
@@ -143,7 +144,6 @@ async fn control(
                 Signal::Reload => controller.reload(),
                 Signal::Statistics => controller.log_statistics(),
                 Signal::Terminate => {
-                    controller.log_statistics();
                     let result = controller.stop().map_err(text);
                     info!("ended");
                     return result;

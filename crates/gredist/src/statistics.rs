@@ -50,7 +50,7 @@ pub struct BackendCounters {
 /// Counters of the whole instance.
 #[derive(Debug)]
 pub struct Statistics {
-    /// Packets read from the sockets, and their octets.
+    /// Packets read from the sockets, and the octets of their IP packets.
     pub received: Traffic,
     /// ICMP errors of our own sent to packets' sources.
     pub answered: Counter,

@@ -76,7 +76,7 @@ impl Status {
         );
         for backend in &self.picture.load().backends {
             info!(
-                backend = backend.address,
+                backend = %backend.address,
                 state = %backend.state.state,
                 rows = backend.rows,
                 packets = backend.counters.forwarded.packets.get(),
@@ -87,7 +87,7 @@ impl Status {
             );
         }
         for (reason, count) in s.drops().filter(|(_, count)| *count > 0) {
-            info!(reason = reason.name(), count, "statistics of drops");
+            info!(reason = %reason.name(), count, "statistics of drops");
         }
     }
 }
@@ -120,8 +120,8 @@ impl Source for Status {
             out.counter("gredist_dropped_packets_total", "Packets dropped, by reason.")
                 .sample(&[("reason", reason.name())], count);
         }
-        out.gauge("gredist_hash_version_info", "Version of the selection hash, as a label.")
-            .sample(&[("version", &HASH_VERSION.to_string())], 1u64);
+        out.gauge("gredist_hash_version", "Version of the selection hash; equal in a fleet.")
+            .sample(&[], u64::from(HASH_VERSION));
         for backend in &self.picture.load().backends {
             let labels = [("backend", backend.address.as_str())];
             let up = u64::from(backend.state.state == State::Up);

@@ -3,7 +3,7 @@
 use crate::args::Traced;
 use crate::config::Config;
 use crate::snapshot::rows;
-use balance::hash::row_of;
+use balance::hash::{HASH_VERSION, row_of};
 use balance::logarithm::FRACTION_BITS;
 use datapath::gre::Flow;
 use std::fmt::Write as _;
@@ -18,36 +18,59 @@ const SHOWN: usize = 20;
 /// # Errors
 /// A message for the user if the flow or a backend taken as down cannot be.
 pub fn report(config: &Config, traced: &Traced, down: &[IpAddr]) -> Result<String, String> {
-    if traced.source.is_ipv4() != config.frontend.is_ipv4() {
-        return Err(format!(
-            "{} cannot send to the frontend {}: it is of the other family",
-            traced.source, config.frontend
-        ));
-    }
-    for address in down {
-        if !config.backends.iter().any(|backend| backend.address == *address) {
-            return Err(format!("--down {address}: not a backend of this configuration"));
-        }
-    }
+    check(config, traced, down)?;
     let flow = Flow { client: Address::from(traced.source), key: traced.key };
     let row = row_of(flow.hash(config.key_mask));
     let key = match traced.key {
         None => "no key".to_owned(),
         Some(key) if config.key_mask == u32::MAX => format!("key {key}"),
         Some(key) => {
-            format!(
-                "key {key} ({:#010x} after key_mask {:#010x})",
-                key & config.key_mask,
-                config.key_mask
-            )
+            let masked = key & config.key_mask;
+            format!("key {key} ({masked:#010x} after key_mask {:#010x})", config.key_mask)
         }
     };
     let mut text = format!(
-        "flow     {} {key} -> {}\nrow      {row} of 65536, hash version {}\n\n",
-        traced.source,
-        config.frontend,
-        balance::hash::HASH_VERSION
+        "flow     {} {key} -> {}\nrow      {row} of 65536, hash version {HASH_VERSION}\n\n",
+        traced.source, config.frontend
     );
+    let chosen = rank(config, row, down, &mut text);
+    text.push_str(match chosen {
+        Some(backend) if backend.is_ipv4() && traced.source.is_ipv6() && traced.key.is_none() => {
+            "\nBut without a key an IPv6 client's flow cannot go to an IPv4 backend: it is dropped \
+             and counted as key_required.\n"
+        }
+        Some(_) => {
+            "\nThe lowest score of the backends that are up wins (-log2 of the draw, over the \
+             weight).\n"
+        }
+        None => "\nNo backend is up: the flow is dropped and counted as no_healthy_backend.\n",
+    });
+    Ok(text)
+}
+
+/// Refuses what no packet can be.
+fn check(config: &Config, traced: &Traced, down: &[IpAddr]) -> Result<(), String> {
+    if traced.source.is_ipv4() != config.frontend.is_ipv4() {
+        return Err(format!(
+            "{} cannot send to the frontend {}: it is of the other family",
+            traced.source, config.frontend
+        ));
+    }
+    if !Address::from(traced.source).is_routable() || traced.source == config.frontend {
+        return Err(format!(
+            "{} can be no client: its packets are dropped and counted as source_invalid",
+            traced.source
+        ));
+    }
+    let is_backend = |address| config.backends.iter().any(|backend| backend.address == address);
+    match down.iter().find(|address| !is_backend(**address)) {
+        Some(address) => Err(format!("--down {address}: not a backend of this configuration")),
+        None => Ok(()),
+    }
+}
+
+/// Writes the ranking of a row; the backend that takes its flows.
+fn rank(config: &Config, row: u16, down: &[IpAddr], text: &mut String) -> Option<IpAddr> {
     let mut chosen = None;
     let ranking = rows(config).ranking(row);
     text.push_str("rank  score      weight  backend\n");
@@ -66,23 +89,14 @@ pub fn report(config: &Config, traced: &Traced, down: &[IpAddr]) -> Result<Strin
             (false, true) => "  <- takes the flow",
             (false, false) => "",
         };
+        let (score, weight) = (score(draw.cost, draw.weight.get()), draw.weight.get());
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{rank:>4}  {:<9.6}  {:>6}  {}{note}",
-            score(draw.cost, draw.weight.get()),
-            draw.weight.get(),
-            backend.address
-        );
+        let _ = writeln!(text, "{rank:>4}  {score:<9.6}  {weight:>6}  {}{note}", backend.address);
     }
     if let Some(hidden) = ranking.len().checked_sub(SHOWN).filter(|hidden| *hidden > 0) {
         let _ = writeln!(text, "      ... {hidden} more");
     }
-    text.push_str(match chosen {
-        Some(_) => "\nThe lowest score of the backends that are up wins (-log2 of the draw, over the weight).\n",
-        None => "\nNo backend is up: the flow is dropped and counted as no_healthy_backend.\n",
-    });
-    Ok(text)
+    chosen
 }
 
 /// The draw's cost over the weight, for reading; the comparison itself is exact.
@@ -130,6 +144,22 @@ mod tests {
         assert_ne!(chosen(&second), chosen(&first));
         let all: Vec<_> = config.backends.iter().map(|backend| backend.address).collect();
         assert!(report(&config, &traced, &all).unwrap().contains("No backend is up"));
+    }
+
+    #[test]
+    fn a_flow_that_would_be_dropped_is_not_shown_as_forwarded() {
+        let config = config();
+        for source in ["192.0.2.1", "127.0.0.1", "169.254.1.1"] {
+            let traced = Traced { source: source.parse().unwrap(), key: None };
+            assert!(report(&config, &traced, &[]).unwrap_err().contains("source_invalid"));
+        }
+        let text = "frontend=2001:db8::1\nbackend=10.0.0.1\npool=192.0.2.0/28\n";
+        let config = Config::parse("e", text).unwrap();
+        let source = "2001:db8:c::7".parse().unwrap();
+        let keyless = report(&config, &Traced { source, key: None }, &[]).unwrap();
+        assert!(keyless.contains("key_required"), "{keyless}");
+        let keyed = report(&config, &Traced { source, key: Some(1) }, &[]).unwrap();
+        assert!(!keyed.contains("key_required"), "{keyed}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use ipnet::IpNet;
 use libc::{c_int, c_void, socklen_t};
+use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -129,22 +130,28 @@ impl RawSocket {
         }
     }
 
-    /// Asks for a receive queue of `wanted` octets.
+    /// Asks for a receive queue of `wanted` octets; one that is of that size stays as it is.
     pub fn set_receive_queue(&self, wanted: usize) -> io::Result<QueueSize> {
-        // With CAP_NET_ADMIN the bound does not hold (socket(7), SO_RCVBUFFORCE).
-        if rustix::net::sockopt::set_socket_recv_buffer_size_force(&self.socket, wanted).is_err() {
+        // The kernel doubles the value for its own overhead (socket(7)).
+        let granted = || Ok::<_, io::Error>(self.socket.recv_buffer_size()? / 2);
+        // With CAP_NET_ADMIN the system's bound does not hold (SO_RCVBUFFORCE).
+        if granted()? != wanted
+            && sockopt::set_socket_recv_buffer_size_force(&self.socket, wanted).is_err()
+        {
             self.socket.set_recv_buffer_size(wanted)?;
         }
-        // The kernel doubles the value for its own overhead (socket(7)).
-        Ok(QueueSize { wanted, granted: self.socket.recv_buffer_size()? / 2 })
+        Ok(QueueSize { wanted, granted: granted()? })
     }
 
-    /// Asks for a send queue of `wanted` octets.
+    /// Asks for a send queue of `wanted` octets; one that is of that size stays as it is.
     pub fn set_send_queue(&self, wanted: usize) -> io::Result<QueueSize> {
-        if rustix::net::sockopt::set_socket_send_buffer_size_force(&self.socket, wanted).is_err() {
+        let granted = || Ok::<_, io::Error>(self.socket.send_buffer_size()? / 2);
+        if granted()? != wanted
+            && sockopt::set_socket_send_buffer_size_force(&self.socket, wanted).is_err()
+        {
             self.socket.set_send_buffer_size(wanted)?;
         }
-        Ok(QueueSize { wanted, granted: self.socket.send_buffer_size()? / 2 })
+        Ok(QueueSize { wanted, granted: granted()? })
     }
 
     /// The family of the socket's packets.

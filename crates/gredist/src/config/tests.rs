@@ -101,6 +101,7 @@ fn contradictions_are_refused() {
         (format!("{v4}check_fall=0\n"), "must be 1 to 100"),
         (format!("{v4}receive_queue=1\n"), "must be 4KiB to 1GiB"),
         (format!("{v4}client_timeout=1ms\n"), "must be 1s to 24h"),
+        (format!("{v4}client_timeout=86400001ms\n"), "must be 1s to 24h"),
         (format!("{v4}ops=9147\n"), "not an address with a port"),
         (format!("{v4}Check-Fall=1\n"), "did you mean check_fall?"),
     ] {

@@ -169,7 +169,9 @@ impl Sender {
     fn open(args: Args) -> io::Result<Self> {
         let source = match args.source {
             Some(source) => source,
-            None => route_source(args.destination)?,
+            None => route_source(args.destination).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", args.destination))
+            })?,
         };
         if source.is_ipv4() != args.destination.is_ipv4() {
             return Err(io::Error::other("source and destination are of different families"));

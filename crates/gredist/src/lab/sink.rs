@@ -69,13 +69,18 @@ pub struct Report {
     pub foreign: u64,
     /// Answers sent.
     pub answered: u64,
+    /// Answers that the kernel refused to send.
+    pub refused: u64,
     /// Packets lost to a full receive queue.
     pub queue_drops: u64,
     /// Flows by source and key.
     pub flows: Vec<Flow>,
 }
 
-/// What came of one source and key.
+/// Flows by source, key and the sender's run.
+type Flows = BTreeMap<(IpAddr, Option<u32>, u32), Flow>;
+
+/// What came of one source, key and run of the sender.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Flow {
@@ -117,7 +122,7 @@ struct Sink {
     outgoing: Vec<Outgoing>,
     total: u64,
     counts: Report,
-    flows: BTreeMap<(IpAddr, Option<u32>), Flow>,
+    flows: Flows,
     queue_drops: Vec<u32>,
     until: Option<Instant>,
     stop: Arc<AtomicBool>,
@@ -134,7 +139,8 @@ impl Sink {
         let addresses = args.addresses.iter();
         let sockets: Vec<_> = addresses
             .map(|address| {
-                let socket = RawSocket::bound(*address, protocol::GRE)?;
+                let socket = RawSocket::bound(*address, protocol::GRE)
+                    .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
                 socket.set_receive_queue(super::QUEUE_BYTES)?;
                 Ok(socket)
             })
@@ -210,7 +216,10 @@ impl Sink {
         }
         self.counts.answered += self.outgoing.len() as u64;
         let counts = &mut self.counts;
-        self.batch.send(sender, &self.outgoing, |_, _| counts.answered -= 1);
+        self.batch.send(sender, &self.outgoing, |_, _| {
+            counts.answered -= 1;
+            counts.refused += 1;
+        });
         self.outgoing.clear();
         Ok(count > 0)
     }
@@ -226,7 +235,7 @@ impl Sink {
 /// Counts a well-formed packet; whether it is an intact request.
 fn count_packet(
     counts: &mut Report,
-    flows: &mut BTreeMap<(IpAddr, Option<u32>), Flow>,
+    flows: &mut Flows,
     source: IpAddr,
     parsed: &Parsed<'_>,
 ) -> bool {
@@ -243,7 +252,7 @@ fn count_packet(
         return false;
     }
     let sequence = stamp.sequence;
-    let flow = flows.entry((source, parsed.key)).or_insert(Flow {
+    let flow = flows.entry((source, parsed.key, stamp.run)).or_insert(Flow {
         source,
         key: parsed.key,
         packets: 0,
@@ -292,7 +301,7 @@ impl Report {
         }
         let mut text = format!(
             "received {} packets, {} bytes, {} flows; malformed {}, checksum errors {}, \
-             payload errors {}, foreign {}, queue drops {}, answered {}",
+             payload errors {}, foreign {}, queue drops {}, answered {}, refused {}",
             self.packets,
             self.bytes,
             self.flows.len(),
@@ -301,7 +310,8 @@ impl Report {
             self.payload_errors,
             self.foreign,
             self.queue_drops,
-            self.answered
+            self.answered,
+            self.refused
         );
         for flow in &self.flows {
             let key = flow.key.map_or_else(|| "-".to_owned(), |key| key.to_string());

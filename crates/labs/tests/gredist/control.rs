@@ -109,7 +109,7 @@ fn signals_report_and_end() {
         gredist.process.signal(Signal::USR1).unwrap();
         wait_for_lines(&gredist.process, "statistics received_packets=103", 1).unwrap();
         wait_for_lines(&gredist.process, "statistics of a backend", 2).unwrap();
-        wait_for_lines(&gredist.process, "reason=\"gre_version\" count=3", 1).unwrap();
+        wait_for_lines(&gredist.process, "reason=gre_version count=3", 1).unwrap();
         gredist.process.signal(signal).unwrap();
         assert_eq!(gredist.process.wait(PATIENCE).unwrap().code(), Some(0));
         assert_eq!(gredist.count_lines("ended"), 1);
