@@ -4,10 +4,12 @@
 //! corpus through them as an ordinary test. Their expectations come from octet positions and a
 //! naive checksum, not from the parsers under test.
 
+mod icmp;
 mod packets;
 mod text;
 mod world;
 
+pub use icmp::icmp_reply;
 pub use packets::{gre_process, icmp_error, ip_parse, wire_headers};
 pub use text::keyvalue;
 
@@ -18,6 +20,7 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: &[Target] = &[
     ("gre_process", gre_process),
     ("icmp_error", icmp_error),
+    ("icmp_reply", icmp_reply),
     ("ip_parse", ip_parse),
     ("keyvalue", keyvalue),
     ("wire_headers", wire_headers),

@@ -44,6 +44,21 @@ pub struct EchoReply<'a> {
     pub payload: &'a [u8],
 }
 
+impl<'a> EchoReply<'a> {
+    /// Reads what a raw socket of the family delivered from this address: an IPv4 packet, or an
+    /// ICMPv6 message whose checksum the kernel has verified. `None` if it is no echo reply.
+    #[must_use]
+    pub fn parse(family: Family, from: IpAddr, delivered: &'a [u8]) -> Option<Self> {
+        match family {
+            Family::V4 => {
+                let message = ipv4_payload(delivered)?;
+                (checksum(message) == 0).then(|| echo_reply(message, ECHO_REPLY_V4, from))?
+            }
+            Family::V6 => echo_reply(delivered, ECHO_REPLY_V6, from),
+        }
+    }
+}
+
 impl EchoSocket {
     /// Opens the socket in the calling thread's network namespace; needs `CAP_NET_RAW`.
     ///
@@ -90,12 +105,7 @@ impl EchoSocket {
         let (Some(from), Some(packet)) = (from, buf.get(..len)) else {
             return Ok(None);
         };
-        Ok(match self.family() {
-            Family::V4 => ipv4_payload(packet)
-                .filter(|message| checksum(message) == 0)
-                .and_then(|message| echo_reply(message, ECHO_REPLY_V4, from.ip())),
-            Family::V6 => echo_reply(packet, ECHO_REPLY_V6, from.ip()),
-        })
+        Ok(EchoReply::parse(self.family(), from.ip(), packet))
     }
 
     /// The family given to [`EchoSocket::new`].

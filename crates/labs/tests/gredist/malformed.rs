@@ -189,6 +189,24 @@ fn l3_55_a_destination_option_before_gre_changes_nothing_about_the_choice() {
 }
 
 #[test]
+fn l3_18_the_fields_of_ipv6_are_kept_within_the_family() {
+    let Some(bed) = bed("fields-v6", 1) else { return };
+    if !have_scapy() {
+        return;
+    }
+    let _gredist = Distributor::start(&bed, &Families::V6.config(1), 1).unwrap();
+    let show = "'seen', p[IPv6].src, p[IPv6].dst, p[IPv6].hlim, p[IPv6].tc, p[IPv6].fl, p[IPv6].nh, bytes(p[IPv6].payload).hex()";
+    let mut sniffer = sniff(&bed.backends[0], "IPv6 in p and p[IPv6].nh == 47", show);
+    let script = "p = IPv6(src='fd78::5',dst='fd77::47',hlim=33,tc=0xb9,fl=0xabcde)/GRE(chksum_present=1,key_present=1,key=7)/Raw(b'payload')\n\
+                  print('sent', bytes(IPv6(bytes(p)).payload).hex())\nsend(p)";
+    let mut sender = scapy(&bed.client, script).unwrap();
+    assert!(sender.wait(PATIENCE).unwrap().success(), "{:?}", sender.lines());
+    let sent = sender.lines().iter().find_map(|l| l.strip_prefix("sent ").map(str::to_owned));
+    let expected = format!("seen fd78::5 fd77:11::2 30 185 {} 47 {}", 0xabcde, sent.unwrap());
+    sniffer.wait_for_line(|line| line == expected, PATIENCE).unwrap();
+}
+
+#[test]
 fn l3_58_fields_are_carried_across_families() {
     let Some(bed) = bed("fields", 1) else { return };
     if !have_scapy() {

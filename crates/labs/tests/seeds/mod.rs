@@ -23,10 +23,29 @@ pub(crate) fn all() -> Vec<Seed> {
         }
         seeds.push(("ip_parse", name.to_owned(), packet));
     }
+    seeds.extend(replies());
     seeds.extend(errors());
     seeds.extend(headers());
     seeds.extend(texts());
     seeds
+}
+
+fn replies() -> Vec<Seed> {
+    let message = |kind| icmp(kind, 0).echo(0x1234, 7).body([9; 8]);
+    let v4 = |kind| ipv4(CLIENT4, FRONTEND4).icmp(message(kind)).build();
+    let v6 = |kind| ipv6(CLIENT6, FRONTEND6).icmp(message(kind)).build()[40..].to_vec();
+    let options = ipv4(CLIENT4, FRONTEND4).options([1; 8]).icmp(message(0)).build();
+    let corrupt = ipv4(CLIENT4, FRONTEND4).icmp(message(0).bad_checksum()).build();
+    [
+        ("v4", v4(0)),
+        ("v4-options", options),
+        ("v4-corrupt", corrupt),
+        ("v4-request", v4(8)),
+        ("v6", v6(129)),
+        ("v6-request", v6(128)),
+    ]
+    .map(|(name, octets)| ("icmp_reply", name.to_owned(), octets))
+    .into()
 }
 
 fn headers_of_gre() -> [(&'static str, Gre); 5] {
