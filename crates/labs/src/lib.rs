@@ -11,3 +11,4 @@ pub mod fuzz;
 pub mod ovs;
 pub mod peers;
 pub mod programs;
+pub mod strongswan;

@@ -22,6 +22,8 @@ pub(crate) enum Probe {
     Program,
     /// A module of Debian's own Python; another Python first in `PATH` does not see it.
     DebianPythonModule,
+    /// A file at this place.
+    File(&'static str),
 }
 
 /// The only list of them: `cargo xtask test --install` installs these packages and no others.
@@ -41,6 +43,31 @@ pub(crate) const PEERS: &[Peer] = &[
     },
     program("ethtool", "ethtool", "receive offloads of a device"),
     program("ovs-vswitchd", "openvswitch-switch", "GRE tunnels that end in Open vSwitch"),
+    Peer {
+        name: "strongSwan",
+        probe: Probe::File("/usr/lib/ipsec/charon"),
+        package: "strongswan-charon",
+        used_by: "GRE inside IPsec",
+    },
+    program("swanctl", "strongswan-swanctl", "GRE inside IPsec"),
+    Peer {
+        name: "strongSwan's userspace ESP",
+        probe: Probe::File("/usr/lib/ipsec/plugins/libstrongswan-kernel-libipsec.so"),
+        package: "libcharon-extra-plugins",
+        used_by: "GRE inside IPsec",
+    },
+    Peer {
+        name: "strongSwan's ciphers",
+        probe: Probe::File("/usr/lib/ipsec/plugins/libstrongswan-gcm.so"),
+        package: "libstrongswan-standard-plugins",
+        used_by: "GRE inside IPsec",
+    },
+    Peer {
+        name: "strongSwan's key exchange",
+        probe: Probe::File("/usr/lib/ipsec/plugins/libstrongswan-curve25519.so"),
+        package: "libstrongswan-extra-plugins",
+        used_by: "GRE inside IPsec",
+    },
     program("systemd-analyze", "systemd", "the units in deploy/"),
 ];
 
@@ -72,6 +99,7 @@ impl Peer {
     fn is_there(&self) -> bool {
         match self.probe {
             Probe::Program => is_in(self.name, &search_path()),
+            Probe::File(path) => Path::new(path).exists(),
             Probe::DebianPythonModule => Command::new(DEBIAN_PYTHON)
                 .args(["-c", &format!("import {}", self.name)])
                 .stdin(Stdio::null())

@@ -6,6 +6,7 @@ mod affinity;
 mod control;
 mod errors;
 mod families;
+mod ipsec;
 mod malformed;
 mod ovs;
 mod pressure;
