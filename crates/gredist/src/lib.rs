@@ -97,20 +97,26 @@ fn run(args: &Args) -> Exit {
     }
 }
 
-/// Builds everything, runs until a signal ends it, drains.
+/// Takes the signals over, so that none that comes early kills the process, and runs.
 fn serve(file: PathBuf, config: Config) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(text)?.block_on(async {
+        let signals = Signals::new().map_err(text)?;
+        build_and_run(file, config, signals).await
+    })
+}
+
+/// Builds everything, drops privileges, runs until a signal ends it, drains.
+async fn build_and_run(file: PathBuf, config: Config, signals: Signals) -> Result<(), String> {
     privileges::ensure(Capability::NetRaw, "gredist").map_err(text)?;
     returns::check(&config).map_err(text)?;
     let ports = Ports::open(&config, None).map_err(text)?;
     warn_of_short_queues(&ports);
     warn_of_merging_devices();
     let sockets = probe::Sockets::open(&probed_families(&config)).map_err(text)?;
-    let ops = match config.ops {
-        Some(address) => {
-            Some(Ops::bind(address).map_err(|error| format!("ops={address}: {error}"))?)
-        }
-        None => None,
-    };
+    let bind = |address| Ops::bind(address).map_err(|error| format!("ops={address}: {error}"));
+    let ops = config.ops.map(bind).transpose()?;
+    // Capabilities are a thread's own: the packet thread, started below, inherits what is left.
     privileges::keep_only(&[Capability::NetRaw])
         .map_err(|error| format!("cannot drop capabilities: {error}"))?;
 
@@ -120,15 +126,11 @@ fn serve(file: PathBuf, config: Config) -> Result<(), String> {
     let clients = Clients::new(config.client_timeout, config.client_limit);
     let host = Host::new(clients, config.error_rate, now()).map_err(text)?;
     let forwarder = Forwarder::new(ports.clone(), host, Arc::clone(&live), Arc::clone(&statistics));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(text)?.block_on(async {
-        let signals = Signals::new().map_err(text)?;
-        let prober = Prober::new(sockets).map_err(text)?;
-        let (plane, ended) = Plane::start(forwarder).map_err(text)?;
-        info!(frontend = %config.frontend, backends = config.backends.len(), "started");
-        let parts = Parts { file, config, compiled, prober, plane, ports, live, statistics, ops };
-        control(Controller::new(parts), signals, ended).await
-    })
+    let prober = Prober::new(sockets).map_err(text)?;
+    let (plane, ended) = Plane::start(forwarder).map_err(text)?;
+    info!(frontend = %config.frontend, backends = config.backends.len(), "started");
+    let parts = Parts { file, config, compiled, prober, plane, ports, live, statistics, ops };
+    control(Controller::new(parts), signals, ended).await
 }
 
 /// The control loop.
