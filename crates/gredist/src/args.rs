@@ -100,7 +100,20 @@ pub fn locate(service: &str, root: &Path) -> Result<Located, String> {
     })
 }
 
+impl Located {
+    /// What to tell the user about the file that is not read.
+    pub fn warning(&self) -> Option<String> {
+        let (used, other) = (self.file.display(), self.shadowed.as_ref()?.display());
+        Some(format!("{other} is not read, because {used} exists"))
+    }
+}
+
 impl Args {
+    /// Whether a question about the configuration is asked, and no daemon started.
+    pub const fn is_offline(&self) -> bool {
+        self.common.check_config || self.trace.is_some() || self.print_guard.is_some()
+    }
+
     /// The configuration file that the command line names.
     ///
     /// # Errors

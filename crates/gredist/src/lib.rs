@@ -23,7 +23,7 @@ pub mod statistics;
 pub mod status;
 pub mod trace;
 
-use crate::args::Args;
+use crate::args::{Args, Located};
 use crate::clients::Clients;
 use crate::config::Config;
 use crate::controller::{Controller, Parts, warn_of_short_queues};
@@ -35,6 +35,7 @@ use crate::snapshot::Compiled;
 use crate::statistics::Statistics;
 use ::config::live::Live;
 use clap::Parser;
+use daemon::args::Common;
 use daemon::exit::Exit;
 use daemon::ops::Ops;
 use daemon::privileges::{self, Capability};
@@ -63,13 +64,17 @@ fn run(args: &Args) -> Exit {
         Ok(located) => located,
         Err(message) => return fail(Exit::Usage, &message),
     };
+    if args.is_offline() { answer(args, &located) } else { run_daemon(args, located) }
+}
+
+/// Answers a question about the configuration on standard output.
+fn answer(args: &Args, located: &Located) -> Exit {
     let config = match Config::load(&located.file) {
         Ok(config) => config,
         Err(diagnostics) => return fail(Exit::Config, &diagnostics),
     };
-    if let Some(shadowed) = &located.shadowed {
-        let (used, other) = (located.file.display(), shadowed.display());
-        eprintln!("gredist: warning: {other} is not read, because {used} exists");
+    if let Some(warning) = located.warning() {
+        eprintln!("gredist: warning: {warning}");
     }
     if let Some(name) = &args.print_guard {
         return print(guard::table(name, &config), Exit::Usage);
@@ -77,16 +82,26 @@ fn run(args: &Args) -> Exit {
     if let Some(traced) = &args.trace {
         return print(trace::report(&config, traced, &args.down), Exit::Usage);
     }
-    if args.common.check_config {
-        let (file, backends) = (located.file.display(), config.backends.len());
-        let plural = if backends == 1 { "" } else { "s" };
-        let good = format!("{file}: good, {backends} backend{plural}\n");
-        return print::<String>(Ok(good), Exit::Ok);
-    }
-    if let Err(error) =
-        daemon::logging::init(args.common.log_format, args.common.log_output("gredist"))
-    {
+    let (file, backends) = (located.file.display(), config.backends.len());
+    let plural = if backends == 1 { "" } else { "s" };
+    print::<String>(Ok(format!("{file}: good, {backends} backend{plural}\n")), Exit::Ok)
+}
+
+/// The daemon: from here on everything is said in the log.
+fn run_daemon(args: &Args, located: Located) -> Exit {
+    let Common { log_format, .. } = args.common;
+    if let Err(error) = daemon::logging::init(log_format, args.common.log_output("gredist")) {
         return fail(Exit::Runtime, &error);
+    }
+    let config = match Config::load(&located.file) {
+        Ok(config) => config,
+        Err(diagnostics) => {
+            diagnostics.iter().for_each(|diagnostic| error!("{diagnostic}"));
+            return Exit::Config;
+        }
+    };
+    if let Some(warning) = located.warning() {
+        warn!("{warning}");
     }
     match serve(located.file, config) {
         Ok(()) => Exit::Ok,

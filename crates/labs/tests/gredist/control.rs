@@ -246,3 +246,21 @@ fn the_log_goes_to_syslog_when_asked_to() {
     let line = process.wait_for_line(started, PATIENCE).unwrap();
     assert!(line.starts_with('<'), "a syslog priority: {line}");
 }
+
+#[test]
+fn a_bad_configuration_ends_the_daemon_with_78_and_every_error_in_the_log() {
+    let Some(bed) = bed("bad-config", 1) else { return };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "frontend=x\nbackend=10.0.0.300\nbackends=10.0.0.1\n").unwrap();
+    for option in ["--log-format=text", "--check-config"] {
+        let (code, output) = run(&bed, program("gredist").arg(option).arg("-c").arg(file.path()));
+        assert_eq!(code, Some(78), "{output}");
+        for error in [
+            ":1: frontend=x: not an IPv4 or IPv6 address",
+            ":2: backend=10.0.0.300: not an IPv4 or IPv6 address",
+            ":3: backends=10.0.0.1: unknown key: did you mean backend?",
+        ] {
+            assert!(output.contains(error), "{error} is not in {output}");
+        }
+    }
+}
