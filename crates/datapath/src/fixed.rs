@@ -31,6 +31,8 @@ pub struct FixedTables {
     pub pool: Vec<Address>,
     /// Which client a pool address and key stand for.
     pub clients: HashMap<(Address, u32), Address>,
+    /// The pairs of pool address and key whose clients were answered, in order.
+    pub refreshed: Vec<(Address, u32)>,
     /// The row that was asked for last.
     pub asked: Cell<Option<u16>>,
 }
@@ -52,6 +54,7 @@ impl FixedTables {
             identification: 0,
             pool: Vec::new(),
             clients: HashMap::new(),
+            refreshed: Vec::new(),
             asked: Cell::new(None),
         }
     }
@@ -142,7 +145,11 @@ impl gre::Tables for FixedTables {
         self.pool.iter().find(mine).copied()
     }
 
-    fn client(&mut self, pool: Address, key: u32) -> Option<Address> {
+    fn client(&self, pool: Address, key: u32) -> Option<Address> {
         self.clients.get(&(pool, key)).copied()
+    }
+
+    fn refresh(&mut self, pool: Address, key: u32) {
+        self.refreshed.push((pool, key));
     }
 }

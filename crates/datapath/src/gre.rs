@@ -64,8 +64,10 @@ pub trait Tables: crate::Tables {
     fn claim(&mut self, client: Address, key: u32, hash: u64) -> Option<Address>;
     /// The pool address recorded for this client and key.
     fn pool_address(&self, client: Address, key: u32) -> Option<Address>;
-    /// The client for which this pool address and key stand; its record is refreshed.
-    fn client(&mut self, pool: Address, key: u32) -> Option<Address>;
+    /// The client for which this pool address and key stand.
+    fn client(&self, pool: Address, key: u32) -> Option<Address>;
+    /// The client for which this pool address and key stand was answered: its record stays.
+    fn refresh(&mut self, pool: Address, key: u32);
 }
 
 /// Decides about one packet and makes it ready for what the verdict says.

@@ -17,6 +17,11 @@ pub struct Clients {
     by_client: HashMap<(Address, u32), Record>,
     by_pool: HashMap<(Address, u32), Address>,
     next_sweep: Option<Instant>,
+    /// Until when a full record is not searched for silent clients again.
+    full_until: Option<Instant>,
+    /// Keys without a free pair, until when they are not searched again. There are at most as
+    /// many as the limit has whole pools.
+    exhausted: HashMap<u32, Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +30,8 @@ struct Record {
     last_seen: Instant,
 }
 
+/// How long a refusal holds before the next search: a flood of new clients must cost nothing.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// How often silent clients are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -37,6 +44,8 @@ impl Clients {
             by_client: HashMap::new(),
             by_pool: HashMap::new(),
             next_sweep: None,
+            full_until: None,
+            exhausted: HashMap::new(),
         }
     }
 
@@ -45,10 +54,13 @@ impl Clients {
         (self.timeout, self.limit) = (timeout, limit);
         let pool: std::collections::HashSet<_> = pool.iter().collect();
         self.retain(|record| pool.contains(&record.pool));
+        self.exhausted.clear();
+        self.full_until = None;
     }
 
     /// The client's pool address: the recorded one, or the first from `hash` on whose pair with
-    /// the key is free. `None` if every pair is taken or the record is full.
+    /// the key is free. `None` if every pair is taken or the record is full. A refusal costs no
+    /// search: a key without a free pair, and a full record, are looked at again after a second.
     pub fn claim(
         &mut self,
         pool: &[Address],
@@ -61,18 +73,29 @@ impl Clients {
             record.last_seen = now;
             return Some(record.pool);
         }
-        let modulus = u64::try_from(pool.len()).ok().filter(|size| *size > 0)?;
-        let first = usize::try_from(hash % modulus).ok()?;
-        let (before, after) = pool.split_at_checked(first)?;
-        let free = after.iter().chain(before).find(|a| self.is_free(**a, key, now)).copied()?;
-        if let Some(silent) = self.by_pool.remove(&(free, key)) {
-            self.by_client.remove(&(silent, key));
-        }
         if self.by_client.len() >= self.limit {
+            if self.full_until.is_some_and(|until| now < until) {
+                return None;
+            }
             self.sweep(now);
+            self.full_until = Some(now + REFUSAL_TIME);
             if self.by_client.len() >= self.limit {
                 return None;
             }
+        }
+        if self.exhausted.get(&key).is_some_and(|until| now < *until) {
+            return None;
+        }
+        let modulus = u64::try_from(pool.len()).ok().filter(|size| *size > 0)?;
+        let first = usize::try_from(hash % modulus).ok()?;
+        let (before, after) = pool.split_at_checked(first)?;
+        let free = after.iter().chain(before).find(|a| self.is_free(**a, key, now)).copied();
+        let Some(free) = free else {
+            self.exhausted.insert(key, now + REFUSAL_TIME);
+            return None;
+        };
+        if let Some(silent) = self.by_pool.remove(&(free, key)) {
+            self.by_client.remove(&(silent, key));
         }
         self.by_client.insert((client, key), Record { pool: free, last_seen: now });
         self.by_pool.insert((free, key), client);
@@ -84,11 +107,17 @@ impl Clients {
         self.by_client.get(&(client, key)).map(|record| record.pool)
     }
 
-    /// The client that a pool address and key stand for. Its silence ends.
-    pub fn client(&mut self, pool: Address, key: u32, now: Instant) -> Option<Address> {
-        let client = *self.by_pool.get(&(pool, key))?;
-        self.by_client.get_mut(&(client, key))?.last_seen = now;
-        Some(client)
+    /// The client that a pool address and key stand for.
+    pub fn client(&self, pool: Address, key: u32) -> Option<Address> {
+        self.by_pool.get(&(pool, key)).copied()
+    }
+
+    /// The client that a pool address and key stand for is not silent.
+    pub fn refresh(&mut self, pool: Address, key: u32, now: Instant) {
+        let record = self.client(pool, key).and_then(|c| self.by_client.get_mut(&(c, key)));
+        if let Some(record) = record {
+            record.last_seen = now;
+        }
     }
 
     /// Forgets silent clients, now and then.
@@ -122,6 +151,7 @@ impl Clients {
     fn sweep(&mut self, now: Instant) {
         let timeout = self.timeout;
         self.retain(|record| now.saturating_duration_since(record.last_seen) < timeout);
+        self.exhausted.retain(|_, until| now < *until);
     }
 
     fn retain(&mut self, keep: impl Fn(&Record) -> bool) {
@@ -165,8 +195,8 @@ mod tests {
         assert_eq!(claimed, [Some(pool[1]), Some(pool[2]), Some(pool[0]), None]);
         // Another key is another pair.
         assert_eq!(clients.claim(&pool, client(3), 8, 1, now), Some(pool[1]));
-        assert_eq!(clients.client(pool[2], 7, now), Some(client(1)));
-        assert_eq!(clients.client(pool[2], 9, now), None);
+        assert_eq!(clients.client(pool[2], 7), Some(client(1)));
+        assert_eq!(clients.client(pool[2], 9), None);
     }
 
     #[test]
@@ -176,7 +206,7 @@ mod tests {
         clients.claim(&pool, client(0), 7, 0, now);
         assert_eq!(clients.claim(&pool, client(1), 7, 0, now), Some(pool[1]));
         let later = now + TIMEOUT;
-        clients.client(pool[1], 7, later - Duration::from_secs(1));
+        clients.refresh(pool[1], 7, later - Duration::from_secs(1));
         clients.handle_time(later);
         assert_eq!(clients.len(), 1);
         assert_eq!(clients.claim(&pool, client(1), 7, 0, later), Some(pool[1]));
@@ -189,7 +219,7 @@ mod tests {
         clients.claim(&pool, client(0), 7, 0, now);
         let almost = now + TIMEOUT - Duration::from_millis(1);
         assert_eq!(clients.claim(&pool, client(1), 7, 0, almost), None);
-        clients.client(pool[0], 7, almost);
+        clients.refresh(pool[0], 7, almost);
         assert_eq!(clients.claim(&pool, client(1), 7, 0, now + TIMEOUT), None);
         assert_eq!(clients.claim(&pool, client(1), 7, 0, almost + TIMEOUT), Some(pool[0]));
         assert_eq!(clients.pool_address(client(0), 7), None);
@@ -216,6 +246,19 @@ mod tests {
         assert_eq!(clients.pool_address(client(1), 7), Some(old[1]));
     }
 
+    #[test]
+    fn a_flood_of_refused_clients_costs_no_search() {
+        let (pool, now) = (pool(4), start());
+        let mut clients = Clients::new(TIMEOUT, 100);
+        (0..4).for_each(|n| assert!(clients.claim(&pool, client(n), 7, 0, now).is_some()));
+        assert_eq!(clients.claim(&pool, client(9), 7, 0, now), None);
+        // Silent pairs are not even looked at until the refusal is over.
+        clients.exhausted.insert(7, now + TIMEOUT + Duration::from_secs(1));
+        assert_eq!(clients.claim(&pool, client(9), 7, 0, now + TIMEOUT), None);
+        let over = now + TIMEOUT + Duration::from_secs(1);
+        assert!(clients.claim(&pool, client(9), 7, 0, over).is_some());
+    }
+
     proptest! {
         #[test]
         fn two_clients_never_share_a_pair(
@@ -228,7 +271,7 @@ mod tests {
                 now += Duration::from_secs(seconds);
                 clients.handle_time(now);
                 if let Some(address) = clients.claim(&pool, client(number), key, hash, now) {
-                    prop_assert_eq!(clients.client(address, key, now), Some(client(number)));
+                    prop_assert_eq!(clients.client(address, key), Some(client(number)));
                 }
                 prop_assert_eq!(clients.by_client.len(), clients.by_pool.len());
                 prop_assert!(clients.len() <= 20);

@@ -130,6 +130,9 @@ impl Forwarder {
 
     /// Gives every healthy backend its copy of an ICMP error.
     fn send_to_everyone(&mut self, packet: &[u8], snapshot: &Snapshot) {
+        if snapshot.up.is_empty() {
+            return self.statistics.dropped(DropReason::NoHealthyBackend, 1);
+        }
         self.statistics.fanned_out.add(1);
         for backends in snapshot.up.chunks(BATCH) {
             for (slot, backend) in backends.iter().enumerate() {

@@ -5,20 +5,21 @@ use crate::clients::Clients;
 use crate::snapshot::Snapshot;
 use datapath::gre::{self, Service};
 use datapath::{Budget, Fib, Tables};
-use netio::path::Paths;
+use netio::path;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wire::Address;
 
 /// How long a path MTU is believed before the kernel is asked again.
 const FIB_TIME: Duration = Duration::from_secs(2);
+/// How long the lack of a route is believed: a route that comes back is used almost at once.
+const NO_ROUTE_TIME: Duration = Duration::from_millis(100);
 /// Paths remembered at once; a power of two.
 const FIB_SLOTS: usize = 4_096;
 
 /// Mutable state of the packet thread behind the tables.
 #[derive(Debug)]
 pub struct Host {
-    paths: Paths,
     fib: Box<[Path]>,
     /// Clients behind the pool.
     pub clients: Clients,
@@ -37,21 +38,17 @@ struct Path {
 }
 
 impl Host {
-    /// Opens what the tables need. `error_rate` is messages per second of each kind.
-    ///
-    /// # Errors
-    /// If the sockets for path MTUs cannot be opened.
-    pub fn new(clients: Clients, error_rate: u32, now: Instant) -> std::io::Result<Self> {
+    /// `error_rate` is messages per second of each kind.
+    pub fn new(clients: Clients, error_rate: u32, now: Instant) -> Self {
         let empty = Path { destination: Address::v6([0; 16]), fib: None, until: None };
-        Ok(Self {
-            paths: Paths::open()?,
+        Self {
             fib: vec![empty; FIB_SLOTS].into_boxed_slice(),
             clients,
             answers: Bucket::new(error_rate, now),
             copies: Bucket::new(error_rate, now),
             identification: 0,
             now,
-        })
+        }
     }
 
     /// Changes the rate of our own messages.
@@ -68,13 +65,13 @@ impl Host {
     }
 
     fn fib(&mut self, destination: Address) -> Option<Fib> {
-        let (now, paths) = (self.now, &self.paths);
+        let now = self.now;
         let slot = self.fib.get_mut(slot_of(destination))?;
         if slot.destination != destination || slot.until.is_none_or(|until| now >= until) {
-            let path = paths.lookup(IpAddr::from(destination)).ok();
+            let path = path::lookup(IpAddr::from(destination)).ok();
             let fib = path.map(|path| Fib { mtu: path.mtu, source: Address::from(path.source) });
-            let until = Some(now + FIB_TIME);
-            *slot = Path { destination, fib, until };
+            let time = if fib.is_some() { FIB_TIME } else { NO_ROUTE_TIME };
+            *slot = Path { destination, fib, until: Some(now + time) };
         }
         slot.fib
     }
@@ -110,8 +107,9 @@ impl Tables for View<'_> {
     fn admit(&mut self, budget: Budget) -> bool {
         let now = self.host.now;
         match budget {
-            Budget::Answer => self.host.answers.take(now),
-            Budget::Everyone => self.host.copies.take(now),
+            Budget::Answer => self.host.answers.take(1, now),
+            // One message becomes as many as there are healthy backends, and costs as much.
+            Budget::Everyone => self.host.copies.take(self.snapshot.up.len(), now),
         }
     }
 }
@@ -147,9 +145,13 @@ impl gre::Tables for View<'_> {
         self.host.clients.pool_address(client, key)
     }
 
-    fn client(&mut self, pool: Address, key: u32) -> Option<Address> {
+    fn client(&self, pool: Address, key: u32) -> Option<Address> {
+        self.host.clients.client(pool, key)
+    }
+
+    fn refresh(&mut self, pool: Address, key: u32) {
         let now = self.host.now;
-        self.host.clients.client(pool, key, now)
+        self.host.clients.refresh(pool, key, now);
     }
 }
 
@@ -166,7 +168,8 @@ impl Bucket {
         Self { rate, tokens: f64::from(rate), filled: now }
     }
 
-    fn take(&mut self, now: Instant) -> bool {
+    /// Takes `count` messages if there is any left; what goes beyond is owed.
+    fn take(&mut self, count: usize, now: Instant) -> bool {
         let rate = f64::from(self.rate);
         let elapsed = now.saturating_duration_since(self.filled).as_secs_f64();
         self.tokens = (self.tokens + elapsed * rate).min(rate);
@@ -174,7 +177,7 @@ impl Bucket {
         if self.tokens < 1.0 {
             return false;
         }
-        self.tokens -= 1.0;
+        self.tokens -= count as f64;
         true
     }
 }
@@ -188,12 +191,23 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "virtual time needs a beginning")]
         let start = Instant::now();
         let mut bucket = Bucket::new(10, start);
-        let burst = (0..100).filter(|_| bucket.take(start)).count();
+        let burst = (0..100).filter(|_| bucket.take(1, start)).count();
         assert_eq!(burst, 10);
         let later = start + Duration::from_millis(500);
-        assert_eq!((0..100).filter(|_| bucket.take(later)).count(), 5);
+        assert_eq!((0..100).filter(|_| bucket.take(1, later)).count(), 5);
         let much_later = start + Duration::from_secs(3600);
-        assert_eq!((0..100).filter(|_| bucket.take(much_later)).count(), 10);
-        assert_eq!((0..5).filter(|_| Bucket::new(0, start).take(much_later)).count(), 0);
+        assert_eq!((0..100).filter(|_| bucket.take(1, much_later)).count(), 10);
+        assert_eq!((0..5).filter(|_| Bucket::new(0, start).take(1, much_later)).count(), 0);
+    }
+
+    #[test]
+    fn a_message_that_becomes_many_is_paid_for_before_the_next() {
+        #[expect(clippy::disallowed_methods, reason = "virtual time needs a beginning")]
+        let start = Instant::now();
+        let mut bucket = Bucket::new(100, start);
+        assert!(bucket.take(4_096, start));
+        // 3,996 are owed, at 100 a second.
+        assert!(!bucket.take(4_096, start + Duration::from_secs(39)));
+        assert!(bucket.take(4_096, start + Duration::from_secs(41)));
     }
 }

@@ -139,7 +139,7 @@ async fn build_and_run(file: PathBuf, config: Config, signals: Signals) -> Resul
     let live = Arc::new(Live::new(Arc::new(compiled.snapshot(&snapshot::rows(&config)))));
     let statistics = Arc::new(Statistics::default());
     let clients = Clients::new(config.client_timeout, config.client_limit);
-    let host = Host::new(clients, config.error_rate, now()).map_err(text)?;
+    let host = Host::new(clients, config.error_rate, now());
     let forwarder = Forwarder::new(ports.clone(), host, Arc::clone(&live), Arc::clone(&statistics));
     let prober = Prober::new(sockets).map_err(text)?;
     let (plane, ended) = Plane::start(forwarder).map_err(text)?;

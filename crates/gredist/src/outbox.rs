@@ -80,8 +80,11 @@ impl Queue {
         let Self { packets, purposes, refused } = self;
         let mut refuse = |index: usize, error: &io::Error| {
             let reason = reason_of(error);
-            statistics.dropped(reason, 1);
             refused.push(index);
+            // An answer is no packet of anybody's; the one that it answers is counted already.
+            if !matches!(purposes.get(index), Some(Purpose::Answer)) {
+                statistics.dropped(reason, 1);
+            }
             if reason == DropReason::TooBig
                 && let Some(packet) = packets.get(index)
             {

@@ -56,7 +56,7 @@ fn bench() -> Bench {
         short_queues: Vec::new(),
     };
     let now = Instant::now();
-    let host = Host::new(Clients::new(Duration::from_secs(300), 16), 10, now).unwrap();
+    let host = Host::new(Clients::new(Duration::from_secs(300), 16), 20, now);
     let forwarder = Forwarder::new(ports, host, live, Arc::clone(&statistics));
     Bench { forwarder, input, output, statistics, compiled }
 }
@@ -152,7 +152,7 @@ fn an_error_for_every_backend_is_copied_to_each_and_limited() {
     let error = error.build();
     (0..20).for_each(|_| bench.send(&error));
     bench.turn();
-    // Ten a second, to two backends each.
+    // Twenty copies a second are ten messages to two backends.
     let copies: Vec<_> = (0..20).map(|_| destination(&bench.receive())).collect();
     for backend in BACKENDS {
         assert_eq!(copies.iter().filter(|to| *to == backend).count(), 10);

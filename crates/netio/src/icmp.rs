@@ -130,7 +130,7 @@ impl AsRawFd for EchoSocket {
 /// A socket for echo requests that find out how large a packet may be on the way to a host: they
 /// are as large as asked for, must not be fragmented, and nobody waits for their replies. What
 /// counts is the "too big" of a router, which the kernel notes for all traffic to that host
-/// ([`crate::path::Paths`] then tells).
+/// ([`crate::path::lookup`] then tells).
 #[derive(Debug)]
 pub struct MtuProbe {
     socket: RawSocket,

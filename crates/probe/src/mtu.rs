@@ -6,7 +6,7 @@
 //! clients in terms that they understand.
 
 use netio::icmp::MtuProbe;
-use netio::path::Paths;
+use netio::path;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use wire::Family;
@@ -20,7 +20,6 @@ const EVERY: u32 = 15;
 pub(crate) struct MtuProbes {
     v4: Option<MtuProbe>,
     v6: Option<MtuProbe>,
-    paths: Option<Paths>,
     backends: HashMap<IpAddr, Probed>,
 }
 
@@ -37,12 +36,7 @@ impl MtuProbes {
     pub(crate) fn open(families: &[Family]) -> Self {
         let open =
             |family| families.contains(&family).then(|| MtuProbe::new(family).ok()).flatten();
-        Self {
-            v4: open(Family::V4),
-            v6: open(Family::V6),
-            paths: Paths::open().ok(),
-            backends: HashMap::new(),
-        }
+        Self { v4: open(Family::V4), v6: open(Family::V6), backends: HashMap::new() }
     }
 
     /// Forgets backends that are not checked any more.
@@ -56,8 +50,8 @@ impl MtuProbes {
         let due = probed.checks.is_multiple_of(EVERY);
         probed.checks = probed.checks.wrapping_add(1);
         let socket = if backend.is_ipv4() { &self.v4 } else { &self.v6 };
-        let (true, Some(socket), Some(paths)) = (due, socket, &self.paths) else { return };
-        let Ok(path) = paths.lookup(backend) else { return };
+        let (true, Some(socket)) = (due, socket) else { return };
+        let Ok(path) = path::lookup(backend) else { return };
         probed.largest = probed.largest.max(path.mtu);
         if socket.send(backend, probed.largest).is_err() {
             // The device takes less than it did.

@@ -26,16 +26,15 @@ pub(super) fn reply<F: Frame, T: Tables>(
     }
     let hash = Flow { client, key: returned.key }.hash(service.key_mask);
     translate::envelope(frame, packet, service.frontend, client, hash, tables)?;
+    if let (Returns::Pool, Some(key)) = (service.returns, returned.key) {
+        tables.refresh(packet.destination, key);
+    }
     Ok(Verdict::ToClient(index))
 }
 
 /// Whom the return address stands for.
 #[inline(always)]
-pub(super) fn client<T: Tables>(
-    returned: &Flow,
-    service: &Service,
-    tables: &mut T,
-) -> Option<Address> {
+pub(super) fn client<T: Tables>(returned: &Flow, service: &Service, tables: &T) -> Option<Address> {
     let client = match service.returns {
         Returns::None => None,
         Returns::Prefix(_) => Some(Address::v4(returned.client.low4())),

@@ -162,7 +162,7 @@ fn l3_52_an_error_whose_quote_ends_before_the_key_goes_to_every_backend_within_t
     if !have_scapy() {
         return;
     }
-    let config = format!("{}error_rate=10\n", Families::V4.config(3));
+    let config = format!("{}error_rate=30\n", Families::V4.config(3));
     let gredist = Distributor::start(&bed, &config, 3).unwrap();
     let mut watches: Vec<_> = bed.backends.iter().map(watch).collect();
     let script = "q = bytes(IP(src='10.77.0.47', dst='10.77.1.2')/GRE(chksum_present=1, key_present=1, key=5)/Raw(b'x'*30))[:28]\n\

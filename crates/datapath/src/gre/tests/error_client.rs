@@ -52,6 +52,19 @@ fn l3_57_a_client_hears_in_ipv6_of_a_narrow_way_to_an_ipv4_backend() {
 }
 
 #[test]
+fn an_error_does_not_keep_a_clients_record_alive_and_a_reply_does() {
+    // Anybody can forge an error; only a backend replies.
+    let mut tables = v6_to_v4_with_client();
+    let (to_backend, _) = sent_to_backend4();
+    let error = ipv4(ROUTER4, POOL4).icmp(icmp(3, 4).mtu(1300).quoting(&to_backend, 28)).build();
+    assert_eq!(verdict(&error, &mut tables), Verdict::ToClient(0));
+    assert_eq!(tables.refreshed, []);
+    let reply = ipv4(BACKEND4, POOL4).gre(gre().key(KEY)).build();
+    assert_eq!(verdict(&reply, &mut tables), Verdict::ToClient(0));
+    assert_eq!(tables.refreshed, [(address(POOL4), KEY)]);
+}
+
+#[test]
 fn l3_13_28_quoted_octets_suffice_in_this_direction_too() {
     let (to_backend, from_client) = sent_to_backend4();
     let error = ipv4(ROUTER4, POOL4).icmp(icmp(3, 1).quoting(&to_backend, 28));
