@@ -10,6 +10,7 @@
 //! section and no continuation line. A line that cannot be read is reported and the rest goes on;
 //! which keys exist and how often is for the caller to judge.
 
+use rustix::fs::{Mode, OFlags};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read};
@@ -52,7 +53,11 @@ pub fn read(path: &Path, diagnostics: &mut Diagnostics) -> Vec<Entry> {
     match read_limited(path) {
         Ok(bytes) => parse(&bytes, diagnostics),
         Err(error) => {
-            diagnostics.overall("", format!("cannot be read: {error}"));
+            let hint = match error.kind() {
+                io::ErrorKind::PermissionDenied => "; let the program's user read it: chmod 644",
+                _ => "",
+            };
+            diagnostics.overall("", format!("cannot be read: {error}{hint}"));
             Vec::new()
         }
     }
@@ -109,7 +114,13 @@ fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // One byte more than allowed is enough to see that it is too much.
     let limit = MAX_FILE_BYTES as u64 + 1;
-    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    // Opening a pipe would wait for its writer, and with it everything else that we do.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    file.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -127,6 +138,22 @@ mod tests {
         let entries = parse(bytes, &mut diagnostics);
         let entries = entries.into_iter().map(|entry| (entry.line, entry.key, entry.value));
         (entries.collect(), diagnostics.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_without_waiting() {
+        let directory = std::env::temp_dir().join(format!("keyvalue-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let pipe = directory.join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        for path in [pipe, directory.clone(), "/dev/zero".into()] {
+            let mut diagnostics = Diagnostics::new("f");
+            assert_eq!(read(&path, &mut diagnostics), []);
+            let shown = diagnostics.to_string();
+            assert!(shown.contains("cannot be read: not a regular file"), "{shown}");
+        }
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
@@ -190,12 +217,12 @@ mod tests {
     #[test]
     fn endless_and_missing_files_are_reported() {
         for (path, expected) in [
-            ("/dev/zero", "/dev/zero: larger than 1048576 bytes"),
+            ("/dev/zero", "/dev/zero: cannot be read: not a regular file"),
             (
                 "/nonexistent",
                 "/nonexistent: cannot be read: No such file or directory (os error 2)",
             ),
-            ("/", "/: cannot be read: Is a directory (os error 21)"),
+            ("/", "/: cannot be read: not a regular file"),
         ] {
             let mut diagnostics = Diagnostics::new(path);
             assert_eq!(read(Path::new(path), &mut diagnostics), []);

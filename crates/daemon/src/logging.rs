@@ -38,14 +38,10 @@ pub enum Output {
 #[non_exhaustive]
 pub enum Error {
     /// The level variable makes no sense.
-    #[error(
-        "{LEVEL_VARIABLE}={text} is no log level: {source}; write error, warn, info, debug or trace"
-    )]
+    #[error("{LEVEL_VARIABLE}={text} is no log level: write error, warn, info, debug or trace")]
     Level {
         /// What the variable says.
         text: String,
-        /// Why that is none.
-        source: tracing_subscriber::filter::ParseError,
     },
     /// The name for syslog contains a NUL character.
     #[error("{0:?} is no name for syslog")]
@@ -61,8 +57,8 @@ pub enum Error {
 /// If the level makes no sense or the log is set up already.
 pub fn init(format: LogFormat, output: Output) -> Result<(), Error> {
     let levels = match std::env::var(LEVEL_VARIABLE) {
-        Ok(text) => text.parse().map_err(|source| Error::Level { text, source })?,
-        Err(_) => Targets::new().with_default(LevelFilter::INFO),
+        Ok(text) if !text.is_empty() => levels(&text)?,
+        _ => Targets::new().with_default(LevelFilter::INFO),
     };
     let lines = fmt().with_max_level(LevelFilter::TRACE).with_ansi(false).with_target(false);
     let install = |lines: Box<dyn Subscriber + Send + Sync>| {
@@ -86,6 +82,21 @@ pub fn init(format: LogFormat, output: Output) -> Result<(), Error> {
             let lines = lines.with_span_list(false).without_time();
             install(Box::new(lines.with_writer(open_syslog(name)?).finish().with(levels)))
         }
+    }
+}
+
+/// Reads levels such as `debug` or `info,probe=debug`. A word alone must be a level: taken for a
+/// module, as the library would, it would silence all others.
+fn levels(text: &str) -> Result<Targets, Error> {
+    let refused = || Error::Level { text: text.to_owned() };
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let good = |part: &str| match part.split_once('=') {
+        Some((module, level)) => !module.is_empty() && is_level(level),
+        None => is_level(part),
+    };
+    match text.split(',').all(good) {
+        true => text.parse().map_err(|_| refused()),
+        false => Err(refused()),
     }
 }
 

@@ -82,6 +82,10 @@ fn json_lines_are_flat_objects() {
 #[test]
 fn level_variable_filters_and_nonsense_in_it_is_refused() {
     assert_eq!(stderr_lines("text", Some("error")), Vec::<String>::new());
+    for silent in ["warning", "foo", "info,foo", "=info", ""] {
+        let lines = stderr_lines("text", Some(silent));
+        assert!(!lines.is_empty(), "{silent} silences everything");
+    }
     let lines = stderr_lines("text", Some("noise=loud=er"));
     assert!(lines[0].starts_with("CASTELLUM_LOG=noise=loud=er is no log level: "), "{lines:?}");
 }

@@ -93,11 +93,20 @@ pub fn locate(service: &str, root: &Path) -> Result<Located, String> {
         below.join(format!("{service}.conf"))
     });
     let [first, second] = files;
-    Ok(match (first.exists(), second.exists()) {
+    Ok(match (is_there(&first), is_there(&second)) {
         (true, true) => Located { file: first, shadowed: Some(second) },
         (false, true) => Located { file: second, shadowed: None },
         (_, false) => Located { file: first, shadowed: None },
     })
+}
+
+/// Whether something is called so, be it readable or not: what cannot be read must be complained
+/// about, and not be passed over.
+fn is_there(path: &Path) -> bool {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => true,
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
 }
 
 impl Located {
@@ -184,6 +193,10 @@ mod tests {
         std::fs::create_dir_all(&castellum).unwrap();
         std::fs::write(file(&castellum), "").unwrap();
         assert_eq!(located(), Located { file: file(&castellum), shadowed: Some(file(&saphira)) });
+        // A link that leads nowhere is there, and an error when it is read.
+        std::fs::remove_file(file(&castellum)).unwrap();
+        std::os::unix::fs::symlink("/nonexistent", file(&castellum)).unwrap();
+        assert_eq!(located().file, file(&castellum));
         std::fs::remove_dir_all(&root).unwrap();
     }
 

@@ -22,6 +22,10 @@ use std::time::Duration;
 pub const MAX_BACKENDS: usize = 4_096;
 /// Addresses of the pool.
 pub const MAX_POOL: usize = 4_096;
+/// Prefixes of the pool: each is a part of the filter of a socket.
+pub const MAX_POOL_PREFIXES: usize = 256;
+/// Checks a second, of all backends together: more is a flood.
+pub const MAX_CHECKS_PER_SECOND: usize = 20_000;
 /// Clients that can be recorded behind the pool.
 pub const MAX_CLIENTS: usize = 1 << 20;
 /// How long a recorded client may be silent.
@@ -149,6 +153,7 @@ struct Draft<'a> {
     /// A line was refused for its value, so that its key is not missing.
     frontend_refused: bool,
     backend_refused: bool,
+    returns_refused: bool,
 }
 
 /// Every key, for the message about an unknown one.
@@ -187,12 +192,14 @@ impl<'a> Draft<'a> {
             "check_fall" => drop(once(&mut self.check_fall, entry, d, parse::threshold)),
             "check_rise" => drop(once(&mut self.check_rise, entry, d, parse::threshold)),
             "key_mask" => drop(once(&mut self.key_mask, entry, d, value::hex_or_decimal)),
-            "prefix" => drop(once(&mut self.prefix, entry, d, value::prefix)),
-            "pool" => {
-                if let Some(pool) = entry.parse(value::prefix, d) {
-                    self.pool.push((entry, pool));
-                }
+            "prefix" => {
+                let set = once(&mut self.prefix, entry, d, value::prefix);
+                self.returns_refused |= !set;
             }
+            "pool" => match entry.parse(value::prefix, d) {
+                Some(pool) => self.pool.push((entry, pool)),
+                None => self.returns_refused = true,
+            },
             "client_timeout" => drop(once(&mut self.client_timeout, entry, d, value::duration)),
             "client_limit" => drop(once(&mut self.client_limit, entry, d, |text| {
                 value::unsigned(text, 1..=MAX_CLIENTS)
@@ -270,10 +277,26 @@ impl<'a> Draft<'a> {
             rise: count(self.check_rise, standard.rise),
         };
         if let Err(error) = policy.validate() {
-            match self.check_timeout.or(self.check_interval) {
+            let about_interval = matches!(
+                error,
+                health::Error::IntervalTooShort(_) | health::Error::IntervalTooLong(_)
+            );
+            let set = if about_interval { self.check_interval } else { self.check_timeout };
+            match set.or(self.check_interval) {
                 Some((entry, _)) => entry.report(error.to_string(), diagnostics),
                 None => diagnostics.overall("check", error.to_string()),
             }
+        }
+        let checks = self.backends.len() as f64 / interval.as_secs_f64();
+        if checks > MAX_CHECKS_PER_SECOND as f64
+            && let Some((entry, _)) = self.check_interval
+        {
+            let message = format!(
+                "{} backends make {checks:.0} checks a second, more than {MAX_CHECKS_PER_SECOND}: \
+                 use a longer interval",
+                self.backends.len()
+            );
+            entry.report(message, diagnostics);
         }
         policy
     }

@@ -6,9 +6,9 @@
 //! ```
 
 use crate::config::Config;
-use crate::plane::{Command, Plane};
+use crate::locality;
+use crate::plane::{Limits, Plane};
 use crate::ports::{self, Ports};
-use crate::returns;
 use crate::snapshot::{Compiled, Snapshot, rows};
 use crate::statistics::Statistics;
 use crate::status::Status;
@@ -69,7 +69,7 @@ enum Refused {
     #[error("{0}")]
     Ports(#[from] ports::Error),
     #[error("{0}")]
-    Returns(#[from] returns::Error),
+    Locality(#[from] locality::Error),
     #[error("ops={0}: {1}")]
     Ops(std::net::SocketAddr, std::io::Error),
 }
@@ -147,7 +147,7 @@ impl Controller {
 
     fn try_reload(&mut self) -> Result<(), Refused> {
         let config = Config::load(&self.file).map_err(Refused::Config)?;
-        returns::check(&config)?;
+        locality::check(&config)?;
         let ops = match config.ops.filter(|_| config.ops != self.config.ops) {
             Some(address) => {
                 let bound = Ops::bind(address).map_err(|error| Refused::Ops(address, error))?;
@@ -163,6 +163,7 @@ impl Controller {
             }
             self.ops = ops.map(|ops| serve(ops, &self.status));
         }
+        warn_of_local_backends(&config);
         self.compiled = Compiled::new(&config, Some(&self.compiled));
         self.rows = rows(&config);
         self.config = config;
@@ -176,15 +177,8 @@ impl Controller {
         self.publish();
         warn_of_short_queues(&ports);
         self.ports = ports.clone();
-        self.command(Command::Replace(ports));
-        self.command(limits(&self.config, &self.compiled));
+        self.plane.reconfigure(ports, limits(&self.config, &self.compiled));
         Ok(())
-    }
-
-    fn command(&self, command: Command) {
-        if let Err(error) = self.plane.command(command) {
-            error!(cause = %error, "the packet thread took no command");
-        }
     }
 
     /// Publishes what the rows say now.
@@ -219,9 +213,9 @@ impl Controller {
     }
 }
 
-/// The limits of a configuration as a command to the packet thread.
-fn limits(config: &Config, compiled: &Compiled) -> Command {
-    Command::Limits {
+/// The limits of a configuration.
+fn limits(config: &Config, compiled: &Compiled) -> Limits {
+    Limits {
         client_timeout: config.client_timeout,
         client_limit: config.client_limit,
         pool: compiled.pool(),
@@ -244,6 +238,13 @@ pub fn warn_of_short_queues(ports: &Ports) {
             "a socket queue is smaller than configured; allow it with: sysctl -w {}={wanted}",
             short.sysctl
         );
+    }
+}
+
+/// Says which backends are this host itself.
+pub fn warn_of_local_backends(config: &Config) {
+    for backend in locality::local_backends(config) {
+        warn!(%backend, "the backend is an address of this host: its packets go to the local stack");
     }
 }
 

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod claim;
 pub mod clients;
 pub mod config;
 pub mod controller;
@@ -14,10 +15,10 @@ pub mod forwarder;
 pub mod guard;
 pub mod host;
 pub mod lab;
+pub mod locality;
 pub mod outbox;
 pub mod plane;
 pub mod ports;
-pub mod returns;
 pub mod snapshot;
 pub mod statistics;
 pub mod status;
@@ -26,7 +27,7 @@ pub mod trace;
 use crate::args::{Args, Located};
 use crate::clients::Clients;
 use crate::config::Config;
-use crate::controller::{Controller, Parts, warn_of_short_queues};
+use crate::controller::{Controller, Parts, warn_of_local_backends, warn_of_short_queues};
 use crate::forwarder::Forwarder;
 use crate::host::Host;
 use crate::plane::Plane;
@@ -124,10 +125,11 @@ fn serve(file: PathBuf, config: Config) -> Result<(), String> {
 /// Builds everything, drops privileges, runs until a signal ends it, drains.
 async fn build_and_run(file: PathBuf, config: Config, signals: Signals) -> Result<(), String> {
     privileges::ensure(Capability::NetRaw, "gredist").map_err(text)?;
-    returns::check(&config).map_err(text)?;
+    locality::check(&config).map_err(text)?;
     let ports = Ports::open(&config, None).map_err(text)?;
     warn_of_short_queues(&ports);
     warn_of_merging_devices();
+    warn_of_local_backends(&config);
     let sockets = probe::Sockets::open(&probed_families(&config)).map_err(text)?;
     let bind = |address| Ops::bind(address).map_err(|error| format!("ops={address}: {error}"));
     let ops = config.ops.map(bind).transpose()?;

@@ -1,5 +1,6 @@
 //! The sockets of the packet thread: where packets come in and where they go out.
 
+use crate::claim::Claim;
 use crate::config::Config;
 use ipnet::IpNet;
 use netio::socket::{QueueSize, RawSocket};
@@ -18,6 +19,8 @@ pub struct Ports {
     pub v4: Option<Arc<RawSocket>>,
     /// Sends IPv6 packets.
     pub v6: Option<Arc<RawSocket>>,
+    /// The addresses that are this process's alone.
+    pub claims: Vec<Claim>,
     /// Queues that are smaller than the configuration asks for.
     pub short_queues: Vec<ShortQueue>,
 }
@@ -80,6 +83,9 @@ pub enum Error {
         "frontend {0} is not an address of this host; add it, for example: ip address add {1} dev lo"
     )]
     NotLocal(IpAddr, IpNet),
+    /// Another process distributes it.
+    #[error("{0} is distributed by another gredist on this host; stop that one first")]
+    Claimed(IpNet),
     /// Another failure of the kernel.
     #[error("cannot open the socket for {what}: {source}")]
     Socket {
@@ -105,6 +111,8 @@ impl Ports {
     /// The first socket that could not be opened.
     pub fn open(config: &Config, old: Option<&Self>) -> Result<Self, Error> {
         let frontend = config.frontend;
+        let held = old.map_or(&[][..], |old| old.claims.as_slice());
+        let claims = claims(config, held)?;
         let mut purposes = vec![Purpose::Frontend(frontend), Purpose::Errors(frontend)];
         let returns: Vec<IpNet> = config.prefix.iter().chain(&config.pool).copied().collect();
         if let Some(first) = returns.first() {
@@ -119,13 +127,15 @@ impl Ports {
             receivers: purposes.into_iter().map(receiver).collect::<Result<_, Error>>()?,
             v4: sender(config, Family::V4, old.and_then(|old| old.v4.as_ref()))?,
             v6: sender(config, Family::V6, old.and_then(|old| old.v6.as_ref()))?,
+            claims,
             short_queues: Vec::new(),
         };
+        // Sockets that stay are changed in place: last, when nothing else can be refused.
+        ports.size_queues(config)?;
         for receiver in ports.receivers.iter().filter(|receiver| receiver.purpose.is_return()) {
             let filtered = receiver.socket.accept_destinations(&returns);
             filtered.map_err(socket_for("replies (its filter)"))?;
         }
-        ports.size_queues(config)?;
         Ok(ports)
     }
 
@@ -151,6 +161,19 @@ impl Ports {
         }
         Ok(())
     }
+}
+
+/// Claims the frontend and the return prefixes.
+fn claims(config: &Config, held: &[Claim]) -> Result<Vec<Claim>, Error> {
+    let ours = std::iter::once(IpNet::from(config.frontend));
+    let ours = ours.chain(config.prefix).chain(config.pool.iter().copied());
+    ours.map(|net| {
+        Claim::take(&net.to_string(), held).map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => Error::Claimed(net),
+            _ => socket_for("a claim")(source),
+        })
+    })
+    .collect()
 }
 
 fn open_receiver(purpose: Purpose) -> Result<RawSocket, Error> {

@@ -56,7 +56,8 @@ fn check(config: &Config, traced: &Traced, down: &[IpAddr]) -> Result<(), String
             traced.source, config.frontend
         ));
     }
-    if !Address::from(traced.source).is_routable() || traced.source == config.frontend {
+    let mapped = matches!(traced.source, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
+    if mapped || !Address::from(traced.source).is_routable() || traced.source == config.frontend {
         return Err(format!(
             "{} can be no client: its packets are dropped and counted as source_invalid",
             traced.source

@@ -9,7 +9,7 @@ use gredist::clients::Clients;
 use gredist::config::Config;
 use gredist::forwarder::Forwarder;
 use gredist::host::Host;
-use gredist::plane::{Command, Plane};
+use gredist::plane::{Limits, Plane};
 use gredist::ports::{Ports, Purpose, Receiver};
 use gredist::snapshot::{Compiled, rows};
 use gredist::statistics::Statistics;
@@ -53,6 +53,7 @@ fn bench() -> Bench {
         receivers: vec![Receiver::new(connected(receiver), Purpose::Frontend(config.frontend))],
         v4: Some(connected(sender)),
         v6: None,
+        claims: Vec::new(),
         short_queues: Vec::new(),
     };
     let now = Instant::now();
@@ -200,15 +201,15 @@ fn the_thread_handles_what_waits_before_it_stops() {
 fn limits_change_while_the_thread_runs() {
     let bench = bench();
     let (input, output) = (bench.input, bench.output);
+    let ports = bench.forwarder.ports.clone();
     let (plane, _ended) = Plane::start(bench.forwarder).unwrap();
-    plane
-        .command(Command::Limits {
-            client_timeout: Duration::from_secs(1),
-            client_limit: 1,
-            pool: Arc::from([]),
-            error_rate: 0,
-        })
-        .unwrap();
+    let limits = Limits {
+        client_timeout: Duration::from_secs(1),
+        client_limit: 1,
+        pool: Arc::from([]),
+        error_rate: 0,
+    };
+    plane.reconfigure(ports, limits);
     input.send(&packet(1, 50)).unwrap();
     assert_eq!(output.recv(&mut [0; 200]).unwrap(), 78);
     // No message of our own is left in the budget.

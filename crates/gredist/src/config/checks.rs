@@ -1,6 +1,6 @@
 //! What lines must not say together: addresses with two meanings, families without a way between.
 
-use super::{Draft, MAX_POOL};
+use super::{Draft, MAX_POOL, MAX_POOL_PREFIXES};
 use config::diagnostics::Diagnostics;
 use ipnet::IpNet;
 use std::collections::HashMap;
@@ -56,17 +56,19 @@ impl Draft<'_> {
                 );
             } else if pool.addr().is_ipv6() {
                 entry.report("must be an IPv4 prefix", diagnostics);
+            } else if !is_routable(pool) {
+                entry.report("not a prefix that can be routed on a network", diagnostics);
             }
         }
         self.check_pool_size(diagnostics);
         for (entry, backend) in &self.backends {
             match (frontend.is_ipv4(), backend.address.is_ipv4()) {
-                (true, false) if self.prefix.is_none() => entry.report(
+                (true, false) if self.prefix.is_none() && !self.returns_refused => entry.report(
                     "an IPv6 backend of an IPv4 frontend needs prefix=PREFIX/96, an IPv6 prefix \
                      that is routed to this host and embeds the clients' addresses",
                     diagnostics,
                 ),
-                (false, true) if self.pool.is_empty() => entry.report(
+                (false, true) if self.pool.is_empty() && !self.returns_refused => entry.report(
                     "an IPv4 backend of an IPv6 frontend needs pool=PREFIX, IPv4 addresses that \
                      are routed to this host and stand for clients",
                     diagnostics,
@@ -77,6 +79,10 @@ impl Draft<'_> {
     }
 
     fn check_pool_size(&self, diagnostics: &mut Diagnostics) {
+        if let Some((entry, _)) = self.pool.get(MAX_POOL_PREFIXES) {
+            let message = format!("more than {MAX_POOL_PREFIXES} pool lines: use larger prefixes");
+            entry.report(message, diagnostics);
+        }
         let mut size = 0usize;
         let pools = self.pool.iter().filter(|(_, pool)| pool.addr().is_ipv4());
         for (number, (entry, pool)) in pools.enumerate() {
@@ -94,10 +100,14 @@ impl Draft<'_> {
     }
 }
 
-/// Whether addresses of an IPv6 prefix can be sent to and from: it must not be the notation of
-/// IPv4 addresses (RFC 4291 2.5.5.2), nor of one link, nor for groups.
+/// Whether addresses of a prefix can be sent to and from: they must not be of this host or one
+/// link, nor of groups, nor IPv4 addresses in IPv6 notation (RFC 4291 2.5.5).
 fn is_routable(prefix: &IpNet) -> bool {
     let first = Address::from(prefix.network());
     let last = Address::from(prefix.broadcast());
-    first.family() == Family::V6 && last.is_routable()
+    let family = match prefix {
+        IpNet::V4(_) => Family::V4,
+        IpNet::V6(_) => Family::V6,
+    };
+    first.family() == family && first.is_routable() && last.is_routable()
 }

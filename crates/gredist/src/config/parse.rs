@@ -17,7 +17,7 @@ pub(super) fn address(text: &str) -> Result<IpAddr, String> {
             return Err("a link-local address: it names no host beyond one link".into());
         }
     }
-    if !Address::from(address).is_unicast() {
+    if !Address::from(address).is_routable() {
         return Err("not the unicast address of a host on a network".into());
     }
     Ok(address)

@@ -75,7 +75,7 @@ pub struct Args {
     pub malformed: Option<Malformed>,
 
     /// With --malformed truncated: octets of GRE to send
-    #[arg(long, value_name = "BYTES", default_value_t = 3)]
+    #[arg(long, value_name = "BYTES", default_value_t = 3, requires = "malformed")]
     pub truncate_at: usize,
 
     /// After the last packet wait so long for answers, and report them (such as 500ms or 2s)
@@ -132,6 +132,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     super::run("gre-send", args, |args: Args| {
         let json = args.json;
         let report = Sender::open(args)?.run()?;
+        if let (0, Some(refusal)) = (report.sent, &report.refusal) {
+            return Err(format!("the kernel refused every packet: {refusal}").into());
+        }
         Ok(if json { serde_json::to_string(&report)? } else { report.to_string() })
     })
 }

@@ -1,7 +1,7 @@
 //! Flows stay where they are while the pool changes around them.
 
 use crate::{bed, packets, reports};
-use labs::distributor::Distributor;
+use labs::distributor::{Distributor, OPS};
 use std::collections::HashMap;
 use std::time::Duration;
 use testkit::bed::{Bed, Families, finish_sender, wait_for_lines};
@@ -157,4 +157,57 @@ fn without_a_healthy_backend_everything_is_dropped_and_counted() {
     assert_eq!(packets(&reports(&mut sinks)), 0);
     let (head, body) = gredist.page("/readyz").unwrap();
     assert!(head.starts_with("HTTP/1.1 503") && body.contains("no backend is healthy"), "{body}");
+}
+
+#[test]
+fn a_storm_of_reloads_under_traffic_leaves_the_last_frontend_served() {
+    let Some(bed) = bed("storm", 2) else { return };
+    bed.edge.address("lo", "10.77.0.48/32").unwrap();
+    bed.router.route("10.77.0.48/32", "10.77.2.2").unwrap();
+    let mut sinks = bed.sinks(Families::V4).unwrap();
+    let mut gredist = Distributor::start(&bed, &config(&[0, 1]), 2).unwrap();
+    let args = ["--key", "1", "--flows", "50", "--count", "0", "--rate", "0"];
+    let _flood = bed.sender(Families::V4, &args).unwrap();
+    let other = config(&[0, 1]).replace("10.77.0.47", "10.77.0.48");
+    for round in 0..40 {
+        let text = if round % 2 == 0 { &other } else { &config(&[0, 1]) };
+        std::fs::write(gredist.file(), format!("{text}check_interval=100ms\nops={OPS}\n")).unwrap();
+        gredist.process.signal(netio::process::Signal::HUP).unwrap();
+    }
+    drop(_flood);
+    gredist.reload(&other).unwrap();
+    gredist.reload(&config(&[0, 1])).unwrap();
+    wait_for_lines(&gredist.process, "backend came up", 2).unwrap();
+    let quiet = || packets(&reports(&mut sinks)) == 0;
+    wait::until(Duration::from_secs(20), "the flood to pass", quiet).unwrap();
+    bed.send(Families::V4, &["--key", "1", "--count", "500"]).unwrap();
+    let mut arrived = 0;
+    wait::until(Duration::from_secs(10), "500 packets", || {
+        arrived += packets(&reports(&mut sinks));
+        arrived == 500
+    })
+    .unwrap_or_else(|error| panic!("{error}: {}", gredist.status().unwrap()));
+}
+
+#[test]
+fn forwarding_survives_a_change_of_the_hosts_own_address() {
+    let Some(bed) = bed("renumbered", 1) else { return };
+    let mut sinks = bed.sinks(Families::V4).unwrap();
+    let gredist = Distributor::start(&bed, &config(&[0]), 1).unwrap();
+    bed.send(Families::V4, &["--key", "1", "--count", "10"]).unwrap();
+    let link = bed.edge_link.left.clone();
+    bed.edge.sysctl("net/ipv4/conf/all/promote_secondaries", "1").unwrap();
+    bed.edge.address(&link, "10.77.2.3/24").unwrap();
+    let old = "10.77.2.2/24".parse().unwrap();
+    bed.edge.netlink(|netlink| netlink.delete_address(&link, old)).unwrap();
+    let route = ["route", "replace", "10.77.0.47/32", "via", "10.77.2.3"];
+    let mut ip = bed.router.spawn("ip", route).unwrap();
+    assert!(ip.wait(Duration::from_secs(9)).unwrap().success(), "{:?}", ip.lines());
+    let mut arrived = 0;
+    wait::until(Duration::from_secs(20), "packets after the change", || {
+        bed.send(Families::V4, &["--key", "1", "--count", "100"]).unwrap();
+        arrived += packets(&reports(&mut sinks));
+        arrived >= 300
+    })
+    .unwrap_or_else(|error| panic!("{error}: {}", gredist.status().unwrap()));
 }

@@ -264,3 +264,30 @@ fn a_bad_configuration_ends_the_daemon_with_78_and_every_error_in_the_log() {
         }
     }
 }
+
+#[test]
+fn a_second_distributor_of_the_same_frontend_is_refused() {
+    let Some(bed) = bed("twice", 1) else { return };
+    let first = Distributor::start(&bed, &Families::V4.config(1), 1).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), Families::V4.config(1)).unwrap();
+    let (code, output) = run(&bed, program("gredist").arg("-c").arg(file.path()));
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains("10.77.0.47/32 is distributed by another gredist"), "{output}");
+    drop(first);
+    Distributor::start(&bed, &Families::V4.config(1), 1).unwrap();
+}
+
+#[test]
+fn a_configuration_that_is_a_pipe_does_not_stop_the_control_loop() {
+    let Some(bed) = bed("pipe", 1) else { return };
+    let mut gredist = Distributor::start(&bed, &Families::V4.config(1), 1).unwrap();
+    std::fs::remove_file(gredist.file()).unwrap();
+    let made = Command::new("mkfifo").arg(gredist.file()).status().unwrap();
+    assert!(made.success());
+    gredist.process.signal(Signal::HUP).unwrap();
+    wait_for_lines(&gredist.process, "not a regular file", 1).unwrap();
+    wait_for_lines(&gredist.process, "the running configuration stays", 1).unwrap();
+    let (head, _) = gredist.page("/healthz").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+}
