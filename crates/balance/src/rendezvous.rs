@@ -102,6 +102,32 @@ impl Rows {
         }
     }
 
+    /// The table for other candidates, in which those that are the same and present stay present.
+    /// Only the rows of candidates that are gone or changed are decided anew, so that a small
+    /// change of a large pool is cheap. Both lists must name what they share in the same order.
+    #[must_use]
+    pub fn with_candidates(mut self, candidates: &[Candidate]) -> Self {
+        let mut table = Self::new(candidates);
+        let place = |candidate| table.candidates.iter().position(|other| *other == candidate);
+        let places: Vec<_> = self
+            .candidates
+            .iter()
+            .map(|candidate| place(*candidate).and_then(|at| u16::try_from(at).ok()))
+            .collect();
+        for (index, place) in (0..).zip(&places) {
+            match place {
+                None => self.remove(index),
+                Some(place) => table.set_present(*place, self.is_present(index)),
+            }
+        }
+        let moved = |winner: &u16| places.get(usize::from(*winner)).copied().flatten();
+        for (to, from) in table.winners.iter_mut().zip(&self.winners) {
+            *to = moved(from).unwrap_or(NO_WINNER);
+        }
+        table.costs = self.costs;
+        table
+    }
+
     /// The winners of all rows: indices into the candidates, or [`NO_WINNER`].
     pub fn winners(&self) -> &[u16] {
         &self.winners

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::locality;
 use crate::plane::{Limits, Plane};
 use crate::ports::{self, Ports};
-use crate::snapshot::{Compiled, Snapshot, rows};
+use crate::snapshot::{Compiled, Snapshot, candidates, rows};
 use crate::statistics::Statistics;
 use crate::status::Status;
 use balance::rendezvous::Rows;
@@ -165,7 +165,7 @@ impl Controller {
         }
         warn_of_local_backends(&config);
         self.compiled = Compiled::new(&config, Some(&self.compiled));
-        self.rows = rows(&config);
+        self.rows = self.rows.clone().with_candidates(&candidates(&config));
         self.config = config;
         self.prober.replace(&checks(&self.config), now());
         for (index, backend) in (0..).zip(&self.config.backends) {

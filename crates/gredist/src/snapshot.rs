@@ -58,9 +58,14 @@ pub fn candidate(backend: &BackendConfig) -> Candidate {
     Candidate { id: hash(NAME_SEED, [low, high]), weight: backend.weight }
 }
 
+/// All candidates of a configuration, in the order of its backends.
+pub fn candidates(config: &Config) -> Vec<Candidate> {
+    config.backends.iter().map(candidate).collect()
+}
+
 /// The selection of a configuration: its rows, to be told who is up.
 pub fn rows(config: &Config) -> Rows {
-    Rows::new(&config.backends.iter().map(candidate).collect::<Vec<_>>())
+    Rows::new(&candidates(config))
 }
 
 /// The parts of a snapshot that only a new configuration changes.

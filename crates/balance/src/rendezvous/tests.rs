@@ -125,6 +125,42 @@ proptest! {
     }
 
     #[test]
+    fn a_table_carried_to_other_candidates_is_as_if_built_anew(
+        weights in proptest::collection::vec(1u8.., 1..10),
+        fates in proptest::collection::vec((any::<bool>(), 0u8..4), 10),
+    ) {
+        let old = candidates(&weights);
+        let mut rows = Rows::new(&old);
+        for (index, (present, _)) in (0..).zip(&fates).take(old.len()) {
+            if *present { rows.add(index) }
+        }
+        // Some stay, some go, some change their weight; one is new.
+        let mut new = vec![candidates(&[9; 11])[10]];
+        let mut stays = vec![false];
+        for (candidate, (present, fate)) in old.iter().zip(&fates) {
+            match fate {
+                0 => {}
+                1 => {
+                    let weight = Weight::new(candidate.weight.get() / 2 + 1).unwrap();
+                    stays.push(*present && weight == candidate.weight);
+                    new.push(Candidate { weight, ..*candidate });
+                }
+                _ => {
+                    stays.push(*present);
+                    new.push(*candidate);
+                }
+            }
+        }
+        let carried = rows.with_candidates(&new);
+        let mut anew = Rows::new(&new);
+        for (index, stays) in (0..).zip(stays) {
+            if stays { anew.add(index) }
+            prop_assert_eq!(carried.is_present(index), stays);
+        }
+        prop_assert_eq!(carried.winners(), anew.winners());
+    }
+
+    #[test]
     fn a_change_of_one_weight_moves_rows_only_to_or_from_its_candidate(
         weights in proptest::collection::vec(1u8.., 2..8),
         changed: proptest::sample::Index, weight in 1u8..,
