@@ -2,7 +2,10 @@
 
 use std::process::ExitCode;
 
-use crate::command::{cargo, run};
+use anyhow::bail;
+
+use crate::command::{cargo, run, watch};
+use crate::count::Count;
 use crate::report::{Outcome, Report};
 use crate::test;
 
@@ -22,7 +25,14 @@ pub(crate) fn run_task(filter: Option<&str>) -> anyhow::Result<ExitCode> {
             arguments.extend(["--nocapture", "--test-threads=1"]);
             arguments.extend(filter);
             let (mut command, left_out) = test::prepare(cargo(arguments))?;
-            run(&mut command)?;
+            let mut count = Count::default();
+            let status = watch(&mut command, &mut std::io::stdout(), |line| count.see(line))?;
+            if !status.success() {
+                bail!("{} labs failed", count.failed);
+            }
+            if count.passed == 0 && left_out == Outcome::Passed {
+                bail!("no lab's name contains \"{}\"", filter.unwrap_or_default());
+            }
             Ok(left_out)
         });
     } else {

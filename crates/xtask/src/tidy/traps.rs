@@ -1,7 +1,7 @@
 //! Traps and the tests that step into them.
 //!
 //! A trap is a way in which others went wrong, listed with its number in `docs/traps.md`; a test of
-//! it carries the number in its name: `l3_46_rejects_gre_with_routing_bit`. A trap without a test
+//! it carries the number in its name: `l3_46_each_flag_bit_has_its_verdict`. A trap without a test
 //! says there why.
 
 use super::Finding;

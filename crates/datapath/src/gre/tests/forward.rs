@@ -4,7 +4,7 @@ use super::*;
 use testkit::packet::{corrupt, gre, icmp, ipv4, ipv6};
 
 #[test]
-fn l3_8_ipv4_changes_only_in_destination_ttl_and_header_checksum() {
+fn l3_08_ipv4_changes_only_in_destination_ttl_and_header_checksum() {
     let inner = gre().key(42).checksum().sequence(3).payload(b"inner packet");
     let sent = ipv4(CLIENT4, FRONTEND4).tos(0xb9).id(0x1234).ttl(200).dont_fragment();
     let sent = sent.gre(inner.clone()).build();
@@ -13,7 +13,7 @@ fn l3_8_ipv4_changes_only_in_destination_ttl_and_header_checksum() {
 }
 
 #[test]
-fn l3_8_ipv6_changes_only_in_destination_and_hop_limit() {
+fn l3_08_ipv6_changes_only_in_destination_and_hop_limit() {
     let inner = gre().key(42).checksum().sequence(3).payload(b"inner packet");
     let envelope = |to| ipv6(CLIENT6, to).traffic_class(0xb9).flow_label(0xabcde);
     let sent = envelope(FRONTEND6).hop_limit(200).gre(inner.clone()).build();

@@ -164,7 +164,7 @@ fn a_reply_that_is_too_big_is_told_to_the_backend_by_the_return_address() {
 }
 
 #[test]
-fn l3_8_a_packet_whose_hops_are_used_up_is_answered_from_the_frontend() {
+fn l3_08_a_packet_whose_hops_are_used_up_is_answered_from_the_frontend() {
     for ttl in [0, 1] {
         let sent = ipv4(CLIENT4, FRONTEND4).tos(3).ttl(ttl).gre(filling(60, 20)).build();
         for mut tables in [v4_to_v4(), v4_to_v6()] {
