@@ -2,25 +2,19 @@
 //! and the budgets of our own messages.
 
 use crate::clients::Clients;
+use crate::paths::Paths;
 use crate::snapshot::Snapshot;
 use datapath::gre::{self, Service};
 use datapath::{Budget, Fib, Tables};
 use netio::path;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use wire::Address;
-
-/// How long a path MTU is believed before the kernel is asked again.
-const FIB_TIME: Duration = Duration::from_secs(2);
-/// How long the lack of a route is believed: a route that comes back is used almost at once.
-const NO_ROUTE_TIME: Duration = Duration::from_millis(100);
-/// Paths remembered at once; a power of two.
-const FIB_SLOTS: usize = 4_096;
 
 /// Mutable state of the packet thread behind the tables.
 #[derive(Debug)]
 pub struct Host {
-    fib: Box<[Path]>,
+    paths: Paths,
     /// Clients behind the pool.
     pub clients: Clients,
     answers: Bucket,
@@ -30,19 +24,11 @@ pub struct Host {
     pub now: Instant,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Path {
-    destination: Address,
-    fib: Option<Fib>,
-    until: Option<Instant>,
-}
-
 impl Host {
     /// `error_rate` is messages per second of each kind.
     pub fn new(clients: Clients, error_rate: u32, now: Instant) -> Self {
-        let empty = Path { destination: Address::v6([0; 16]), fib: None, until: None };
         Self {
-            fib: vec![empty; FIB_SLOTS].into_boxed_slice(),
+            paths: Paths::default(),
             clients,
             answers: Bucket::new(error_rate, now),
             copies: Bucket::new(error_rate, now),
@@ -59,28 +45,14 @@ impl Host {
 
     /// Forgets the path to a destination: the kernel has just learned something about it.
     pub fn forget_path(&mut self, destination: Address) {
-        if let Some(path) = self.fib.get_mut(slot_of(destination)) {
-            path.until = None;
-        }
-    }
-
-    fn fib(&mut self, destination: Address) -> Option<Fib> {
-        let now = self.now;
-        let slot = self.fib.get_mut(slot_of(destination))?;
-        if slot.destination != destination || slot.until.is_none_or(|until| now >= until) {
-            let path = path::lookup(IpAddr::from(destination)).ok();
-            let fib = path.map(|path| Fib { mtu: path.mtu, source: Address::from(path.source) });
-            let time = if fib.is_some() { FIB_TIME } else { NO_ROUTE_TIME };
-            *slot = Path { destination, fib, until: Some(now + time) };
-        }
-        slot.fib
+        self.paths.forget(destination);
     }
 }
 
-fn slot_of(destination: Address) -> usize {
-    let [low, high] = destination.words();
-    // Only spreads paths over slots; it is no part of the selection.
-    usize::try_from(balance::hash::hash(0, [low, high])).unwrap_or(0) % FIB_SLOTS
+/// Asks the kernel.
+fn look_up(destination: Address) -> Option<Fib> {
+    let path = path::lookup(IpAddr::from(destination)).ok()?;
+    Some(Fib { mtu: path.mtu, source: Address::from(path.source) })
 }
 
 /// The tables for one batch: a snapshot, and the thread's own state.
@@ -94,7 +66,8 @@ pub struct View<'a> {
 
 impl Tables for View<'_> {
     fn fib(&mut self, destination: Address) -> Option<Fib> {
-        self.host.fib(destination)
+        let now = self.host.now;
+        self.host.paths.get(destination, now, look_up)
     }
 
     fn identification(&mut self, _: Address) -> u16 {
@@ -185,6 +158,7 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn a_bucket_lets_its_rate_through_and_no_more() {

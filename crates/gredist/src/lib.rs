@@ -17,6 +17,7 @@ pub mod host;
 pub mod lab;
 pub mod locality;
 pub mod outbox;
+pub mod paths;
 pub mod plane;
 pub mod ports;
 pub mod snapshot;

@@ -4,7 +4,7 @@
 //! ```text
 //!   client (core 1) ── edge: gredist and the bare loop (core 0) ── backend: drops at ingress
 //! ```
-//! Both run the whole time, each with a frontend of its own; the generator takes turns, so that
+//! Both send to the same backends and run the whole time, each with a frontend of its own; the generator takes turns, so that
 //! whatever else the machine does meets both alike. What a packet costs the process is read from
 //! /proc/PID/task/TID/schedstat; the receiving side's softirq runs within it, as on the wire it would
 //! not, equally for both. What gredist's health checks cost is measured apart.
@@ -99,7 +99,10 @@ impl Bench {
         let file = directory.path().join("bench.conf");
         std::fs::write(&file, config(case.backends))?;
         let gredist = self.pinned(&self.edge, "gredist", &["-c", &file.to_string_lossy()])?;
-        let bare = self.pinned(&self.edge, "examples/bare", &[BARE, "10.80.0.1"])?;
+        let addresses = addresses(case.backends);
+        let bare_args: Vec<_> =
+            [BARE].into_iter().chain(addresses.iter().map(String::as_str)).collect();
+        let bare = self.pinned(&self.edge, "examples/bare", &bare_args)?;
         let up = usize::try_from(case.backends)?;
         wait_for_lines(&gredist, "backend came up", up).map_err(|error| anyhow!(error))?;
         wait_for_lines(&bare, "ready", 1).map_err(|error| anyhow!(error))?;
@@ -219,12 +222,15 @@ impl Bench {
 
 fn config(backends: u32) -> String {
     let mut text = format!("frontend={GREDIST}\n");
-    for number in 1..=backends {
-        let (high, low) = (number / 250, number % 250 + 1);
+    for address in addresses(backends) {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "backend=10.80.{high}.{low}");
+        let _ = writeln!(text, "backend={address}");
     }
     text
+}
+
+fn addresses(backends: u32) -> Vec<String> {
+    (1..=backends).map(|n| format!("10.80.{}.{}", n / 250, n % 250 + 1)).collect()
 }
 
 /// The directory in /proc of a process's thread, by the thread's name.
