@@ -7,8 +7,9 @@ use datapath::Fib;
 use std::time::{Duration, Instant};
 use wire::Address;
 
-/// How long a path is believed before the kernel is asked again.
-const PATH_TIME: Duration = Duration::from_secs(2);
+/// How long a path is believed before the kernel is asked again. What is learned meanwhile by a
+/// packet that is refused makes it forgotten at once.
+const PATH_TIME: Duration = Duration::from_secs(10);
 /// How long the lack of a route is believed: a route that comes back is used almost at once.
 const NO_ROUTE_TIME: Duration = Duration::from_millis(100);
 const SETS: usize = 4_096;
