@@ -10,6 +10,7 @@
 //! clients through the router, past the distributor; return addresses lead to the distributor.
 
 use std::io;
+use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
@@ -269,7 +270,13 @@ impl Bed {
             command.args(["--json", &families.backend(number)]).args(options);
             host.spawn_command(&mut command)
         };
-        self.backends.iter().enumerate().map(start).collect()
+        let mut sinks: Vec<Process> =
+            self.backends.iter().enumerate().map(start).collect::<io::Result<_>>()?;
+        for sink in &mut sinks {
+            let receiving = |line: &str| line.contains("receiving on");
+            sink.wait_for_line(receiving, PATIENCE).map_err(io::Error::other)?;
+        }
+        Ok(sinks)
     }
 
     /// Starts a sender on the client.
@@ -357,5 +364,23 @@ fn wire(lab: &Lab, host: &Host, router: &Host, network: usize) -> io::Result<Lin
     )?;
     host.route("0.0.0.0/0", &format!("{v4}.1"))?;
     host.route("::/0", &format!("{v6}:1"))?;
+    for router in [format!("{v4}.1:9"), format!("[{v6}:1]:9")] {
+        host.run(|| meet(&router))?;
+    }
     Ok(link)
+}
+
+/// Makes two neighbours know each other: a burst to one whose link address is not known yet would
+/// overflow the kernel's small queue for it. Nobody listens on the port, and its owner says so.
+fn meet(neighbour: &str) -> io::Result<()> {
+    let any = if neighbour.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(neighbour)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.send(&[0])?;
+    match socket.recv(&mut [0]) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        Err(error) => Err(io::Error::new(error.kind(), format!("{neighbour}: {error}"))),
+        Ok(_) => Ok(()),
+    }
 }

@@ -109,7 +109,7 @@ fn measure(
 ) -> anyhow::Result<(Map, u64, u64)> {
     let (flow_count, count) = (flows.to_string(), (2 * flows).to_string());
     let args = ["--key", "1", "--flows", &flow_count, "--count", &count];
-    let options = ["--rate", "20000", "--checksum", "--sequence", "--answers", "2s"];
+    let options = ["--rate", "20000", "--checksum", "--sequence", "--answers", "10s"];
     let sent = bed.send(families, &[args.as_slice(), &options].concat());
     let sent = sent.map_err(|error| anyhow!(error))?;
     let mut map = Map::new();

@@ -105,6 +105,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     super::run("gre-sink", args, |args: Args| {
         let json = args.json;
         let mut sink = Sink::open(args)?;
+        let addresses: Vec<_> = sink.args.addresses.iter().map(ToString::to_string).collect();
+        eprintln!("gre-sink: receiving on {}", addresses.join(", "));
         while sink.turn()? {
             if sink.report_wanted.swap(false, Ordering::Relaxed) {
                 writeln!(io::stdout().lock(), "{}", sink.report().render(json)?)?;

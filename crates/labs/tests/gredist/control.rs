@@ -126,6 +126,12 @@ fn metrics_pass_promtool_and_count_what_was_sent() {
     }
     let gredist = Distributor::start(&bed, &Families::V4.config(2), 2).unwrap();
     bed.send(Families::V4, &["--key", "1", "--flows", "50", "--count", "500"]).unwrap();
+    let sent = || {
+        let status = gredist.status().unwrap();
+        let packets = |n: usize| status["backends"][n]["packets"].as_u64().unwrap();
+        packets(0) + packets(1) == 500
+    };
+    testkit::wait::until(PATIENCE, "500 packets to be forwarded", sent).unwrap();
     let (head, metrics) = gredist.page("/metrics").unwrap();
     assert!(head.starts_with("HTTP/1.1 200") && head.contains("text/plain; version=0.0.4"));
     assert!(metrics.contains("gredist_received_packets_total 500\n"), "{metrics}");
