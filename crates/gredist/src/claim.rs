@@ -3,6 +3,8 @@
 //! A claim is an abstract Unix socket (unix(7)): its name belongs to the network namespace, as the
 //! address does, and the kernel takes it back when the process ends, however it ends.
 
+use crate::config::Config;
+use ipnet::IpNet;
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -15,12 +17,40 @@ pub struct Claim {
     _socket: Arc<UnixDatagram>,
 }
 
+/// Why an address cannot be claimed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another process distributes it.
+    #[error("{0} is distributed by another gredist on this host; stop that one first")]
+    Taken(IpNet),
+    /// Another failure of the kernel.
+    #[error("cannot claim {0}: {1}")]
+    Kernel(IpNet, io::Error),
+}
+
+/// Claims the frontend and the return prefixes of a configuration; claims in `held` are shared.
+///
+/// # Errors
+/// The first that cannot be claimed.
+pub fn take_all(config: &Config, held: &[Claim]) -> Result<Vec<Claim>, Error> {
+    let ours = std::iter::once(IpNet::from(config.frontend));
+    let ours = ours.chain(config.prefix).chain(config.pool.iter().copied());
+    ours.map(|net| {
+        Claim::take(&net.to_string(), held).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => Error::Taken(net),
+            _ => Error::Kernel(net, error),
+        })
+    })
+    .collect()
+}
+
 impl Claim {
     /// Claims what is called `name`, or shares the claim that `held` has on it.
     ///
     /// # Errors
     /// `AddrInUse` if another process has it.
-    pub fn take(name: &str, held: &[Self]) -> io::Result<Self> {
+    fn take(name: &str, held: &[Self]) -> io::Result<Self> {
         if let Some(claim) = held.iter().find(|claim| claim.name == name) {
             return Ok(claim.clone());
         }

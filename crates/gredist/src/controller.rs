@@ -5,6 +5,7 @@
 //! SIGHUP -> Controller::reload        -> all of it anew, or nothing
 //! ```
 
+use crate::claim::{self, Claim};
 use crate::config::Config;
 use crate::locality;
 use crate::plane::{Limits, Plane};
@@ -31,6 +32,8 @@ pub struct Controller {
     rows: Rows,
     prober: Prober,
     plane: Plane,
+    /// The addresses that are this process's alone.
+    claims: Vec<Claim>,
     /// The packet thread's sockets, so that a reload can keep them.
     ports: Ports,
     live: Arc<Live<Snapshot>>,
@@ -50,6 +53,8 @@ pub struct Parts {
     pub prober: Prober,
     /// Forwards the packets.
     pub plane: Plane,
+    /// The addresses that are this process's alone.
+    pub claims: Vec<Claim>,
     /// The sockets that it has.
     pub ports: Ports,
     /// Where snapshots are published.
@@ -67,6 +72,8 @@ enum Refused {
     #[error("the file has errors")]
     Config(Diagnostics),
     #[error("{0}")]
+    Claim(#[from] claim::Error),
+    #[error("{0}")]
     Ports(#[from] ports::Error),
     #[error("{0}")]
     Locality(#[from] locality::Error),
@@ -77,8 +84,8 @@ enum Refused {
 impl Controller {
     /// Starts checking backends; none takes traffic yet.
     pub fn new(parts: Parts) -> Self {
-        let Parts { file, config, compiled, mut prober, plane, ports, live, statistics, ops } =
-            parts;
+        let Parts { file, config, compiled, mut prober, plane, claims, ports, .. } = parts;
+        let (live, statistics, ops) = (parts.live, parts.statistics, parts.ops);
         prober.replace(&checks(&config), now());
         let status = Arc::new(Status::new(statistics));
         let controller = Self {
@@ -89,6 +96,7 @@ impl Controller {
             compiled,
             prober,
             plane,
+            claims,
             ports,
             live,
             status,
@@ -155,6 +163,7 @@ impl Controller {
             }
             None => None,
         };
+        let claims = claim::take_all(&config, &self.claims)?;
         // Sockets that stay are changed in place, so this comes last of what can fail.
         let ports = Ports::open(&config, Some(&self.ports))?;
         if config.ops != self.config.ops {
@@ -176,7 +185,7 @@ impl Controller {
         }
         self.publish();
         warn_of_short_queues(&ports);
-        self.ports = ports.clone();
+        (self.claims, self.ports) = (claims, ports.clone());
         self.plane.reconfigure(ports, limits(&self.config, &self.compiled));
         Ok(())
     }

@@ -107,7 +107,8 @@ impl Forwarder {
         }
         let old = std::mem::replace(&mut self.ports, ports);
         for receiver in &mut self.ports.receivers {
-            if let Some(kept) = old.receiver(receiver.purpose) {
+            let kept = old.receiver(receiver.purpose);
+            if let Some(kept) = kept.filter(|kept| Arc::ptr_eq(&kept.socket, &receiver.socket)) {
                 receiver.queue_drops = kept.queue_drops;
             }
         }

@@ -127,6 +127,7 @@ fn serve(file: PathBuf, config: Config) -> Result<(), String> {
 async fn build_and_run(file: PathBuf, config: Config, signals: Signals) -> Result<(), String> {
     privileges::ensure(Capability::NetRaw, "gredist").map_err(text)?;
     locality::check(&config).map_err(text)?;
+    let claims = claim::take_all(&config, &[]).map_err(text)?;
     let ports = Ports::open(&config, None).map_err(text)?;
     warn_of_short_queues(&ports);
     warn_of_merging_devices();
@@ -147,7 +148,8 @@ async fn build_and_run(file: PathBuf, config: Config, signals: Signals) -> Resul
     let prober = Prober::new(sockets).map_err(text)?;
     let (plane, ended) = Plane::start(forwarder).map_err(text)?;
     info!(frontend = %config.frontend, backends = config.backends.len(), "started");
-    let parts = Parts { file, config, compiled, prober, plane, ports, live, statistics, ops };
+    let parts =
+        Parts { file, config, compiled, prober, plane, claims, ports, live, statistics, ops };
     control(Controller::new(parts), signals, ended).await
 }
 

@@ -1,12 +1,11 @@
 //! The sockets of the packet thread: where packets come in and where they go out.
 
-use crate::claim::Claim;
 use crate::config::Config;
 use ipnet::IpNet;
 use netio::socket::{QueueSize, RawSocket};
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use wire::{Address, Family, icmp, protocol};
 
 /// The sockets that one configuration needs. A socket that the next configuration needs as well
@@ -19,8 +18,8 @@ pub struct Ports {
     pub v4: Option<Arc<RawSocket>>,
     /// Sends IPv6 packets.
     pub v6: Option<Arc<RawSocket>>,
-    /// The addresses that are this process's alone.
-    pub claims: Vec<Claim>,
+    /// Sockets of earlier configurations that the packet thread may still read.
+    pub retired: Vec<(Purpose, Weak<RawSocket>)>,
     /// Queues that are smaller than the configuration asks for.
     pub short_queues: Vec<ShortQueue>,
 }
@@ -83,9 +82,6 @@ pub enum Error {
         "frontend {0} is not an address of this host; add it, for example: ip address add {1} dev lo"
     )]
     NotLocal(IpAddr, IpNet),
-    /// Another process distributes it.
-    #[error("{0} is distributed by another gredist on this host; stop that one first")]
-    Claimed(IpNet),
     /// Another failure of the kernel.
     #[error("cannot open the socket for {what}: {source}")]
     Socket {
@@ -111,23 +107,21 @@ impl Ports {
     /// The first socket that could not be opened.
     pub fn open(config: &Config, old: Option<&Self>) -> Result<Self, Error> {
         let frontend = config.frontend;
-        let held = old.map_or(&[][..], |old| old.claims.as_slice());
-        let claims = claims(config, held)?;
         let mut purposes = vec![Purpose::Frontend(frontend), Purpose::Errors(frontend)];
         let returns: Vec<IpNet> = config.prefix.iter().chain(&config.pool).copied().collect();
         if let Some(first) = returns.first() {
             let family = Address::from(first.addr()).family();
             purposes.extend([Purpose::Returns(family), Purpose::ReturnErrors(family)]);
         }
-        let receiver = |purpose| match old.and_then(|old| old.receiver(purpose)) {
-            Some(kept) => Ok(kept.clone()),
+        let receiver = |purpose| match old.and_then(|old| old.known(purpose)) {
+            Some(kept) => Ok(kept),
             None => Ok(Receiver::new(Arc::new(open_receiver(purpose)?), purpose)),
         };
         let mut ports = Self {
             receivers: purposes.into_iter().map(receiver).collect::<Result<_, Error>>()?,
             v4: sender(config, Family::V4, old.and_then(|old| old.v4.as_ref()))?,
             v6: sender(config, Family::V6, old.and_then(|old| old.v6.as_ref()))?,
-            claims,
+            retired: old.map(Self::retire).unwrap_or_default(),
             short_queues: Vec::new(),
         };
         // Sockets that stay are changed in place: last, when nothing else can be refused.
@@ -142,6 +136,24 @@ impl Ports {
     /// The receiver of this purpose.
     pub fn receiver(&self, purpose: Purpose) -> Option<&Receiver> {
         self.receivers.iter().find(|receiver| receiver.purpose == purpose)
+    }
+
+    /// The receiver of this purpose, be it of an earlier configuration, as long as anybody has it:
+    /// a frontend that is taken away and brought back at once must not be read twice.
+    fn known(&self, purpose: Purpose) -> Option<Receiver> {
+        let retired = || {
+            let mut sockets = self.retired.iter().filter(|(other, _)| *other == purpose);
+            let socket = sockets.find_map(|(_, socket)| socket.upgrade())?;
+            Some(Receiver::new(socket, purpose))
+        };
+        self.receiver(purpose).cloned().or_else(retired)
+    }
+
+    /// What the next configuration may find still alive.
+    fn retire(&self) -> Vec<(Purpose, Weak<RawSocket>)> {
+        let ours = self.receivers.iter().map(|r| (r.purpose, Arc::downgrade(&r.socket)));
+        let earlier = self.retired.iter().cloned();
+        ours.chain(earlier.filter(|(_, socket)| socket.strong_count() > 0)).collect()
     }
 
     fn size_queues(&mut self, config: &Config) -> Result<(), Error> {
@@ -161,19 +173,6 @@ impl Ports {
         }
         Ok(())
     }
-}
-
-/// Claims the frontend and the return prefixes.
-fn claims(config: &Config, held: &[Claim]) -> Result<Vec<Claim>, Error> {
-    let ours = std::iter::once(IpNet::from(config.frontend));
-    let ours = ours.chain(config.prefix).chain(config.pool.iter().copied());
-    ours.map(|net| {
-        Claim::take(&net.to_string(), held).map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => Error::Claimed(net),
-            _ => socket_for("a claim")(source),
-        })
-    })
-    .collect()
 }
 
 fn open_receiver(purpose: Purpose) -> Result<RawSocket, Error> {
@@ -233,4 +232,33 @@ fn sender(
 
 fn socket_for(what: &str) -> impl Fn(io::Error) -> Error {
     move |source| Error::Socket { what: what.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixDatagram;
+
+    fn ports(purpose: Purpose, retired: Vec<(Purpose, Weak<RawSocket>)>) -> Ports {
+        let socket = OwnedFd::from(UnixDatagram::unbound().unwrap());
+        let socket = Arc::new(RawSocket::connected(Family::V4, socket).unwrap());
+        let receivers = vec![Receiver::new(socket, purpose)];
+        Ports { receivers, v4: None, v6: None, retired, short_queues: Vec::new() }
+    }
+
+    #[test]
+    fn a_socket_that_is_still_read_is_found_again_and_one_that_is_gone_is_not() {
+        let [first, second] =
+            ["192.0.2.1", "192.0.2.2"].map(|a| Purpose::Frontend(a.parse().unwrap()));
+        let old = ports(first, Vec::new());
+        let next = ports(second, old.retire());
+        let after = ports(second, next.retire());
+        // The packet thread has `old` still.
+        let known = after.known(first).unwrap();
+        assert!(Arc::ptr_eq(&known.socket, &old.receivers[0].socket));
+        drop((known, old));
+        assert!(after.known(first).is_none());
+        assert_eq!(after.retire().len(), 2, "what is gone is forgotten");
+    }
 }

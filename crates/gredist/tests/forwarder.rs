@@ -53,7 +53,7 @@ fn bench() -> Bench {
         receivers: vec![Receiver::new(connected(receiver), Purpose::Frontend(config.frontend))],
         v4: Some(connected(sender)),
         v6: None,
-        claims: Vec::new(),
+        retired: Vec::new(),
         short_queues: Vec::new(),
     };
     let now = Instant::now();

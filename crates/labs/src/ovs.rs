@@ -31,7 +31,7 @@ pub fn can_run() -> bool {
     }
     if let Err(error) = std::fs::File::options().read(true).write(true).open("/dev/net/tun") {
         // Its file belongs to the machine, not to a user namespace.
-        eprintln!("skipped: Open vSwitch needs /dev/net/tun: {error}");
+        skip(&format!("Open vSwitch needs /dev/net/tun: {error}"));
         return false;
     }
     true

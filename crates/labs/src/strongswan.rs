@@ -68,7 +68,7 @@ pub fn can_run() -> bool {
     }
     if let Err(error) = fs::File::options().read(true).write(true).open("/dev/net/tun") {
         // Its file belongs to the machine, not to a user namespace.
-        eprintln!("skipped: strongSwan needs /dev/net/tun: {error}");
+        skip(&format!("strongSwan needs /dev/net/tun: {error}"));
         return false;
     }
     true

@@ -17,6 +17,8 @@ pub(super) struct Table {
     traps: Vec<Trap>,
     /// Tests whose trap nobody listed.
     strays: Vec<Test>,
+    /// Lines of the list that look like a trap's row and cannot be read as one.
+    unread: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,7 @@ impl Table {
         let mut table = Self {
             traps: list.map_or_else(Vec::new, |list| listed(&list.text)),
             strays: Vec::new(),
+            unread: list.map_or_else(Vec::new, |list| unread(&list.text)),
         };
         for test in files.iter().filter(|file| file.is_rust()).flat_map(tests_in) {
             match table.traps.iter_mut().find(|trap| trap.id == test.id) {
@@ -84,6 +87,10 @@ impl Table {
                 None | Some(_) => {}
             }
         }
+        for line in &self.unread {
+            let wrong = "no trap's row: `| l3_44 | what | why no test |`, two digits at least";
+            findings.push(Finding::new(format!("{LIST}:{line}"), wrong));
+        }
         for Test { id, name, place } in &self.strays {
             findings.push(Finding::new(place, format!("{name}: {LIST} lists no trap {id}")));
         }
@@ -108,6 +115,14 @@ fn listed(text: &str) -> Vec<Trap> {
             })
         })
         .collect()
+}
+
+/// Rows of a table, but for heads and rules, that are not a trap's.
+fn unread(text: &str) -> Vec<usize> {
+    let traps: Vec<_> = listed(text).into_iter().map(|trap| trap.line).collect();
+    let is_tier = |row: &str| PREFIXES.iter().any(|prefix| row.contains(&format!("| {prefix}")));
+    let rows = (1..).zip(text.lines()).filter(|(_, row)| row.starts_with('|') && is_tier(row));
+    rows.map(|(line, _)| line).filter(|line| !traps.contains(line)).collect()
 }
 
 /// The functions of `file` whose names carry the number of a trap, or of several one after the
@@ -188,6 +203,18 @@ mod tests {
     #[test]
     fn a_missing_list_is_found() {
         assert_eq!(wrong(&Table::read(&[])), ["docs/traps.md: lists no trap"]);
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_read_is_found() {
+        for row in
+            ["| l3_8 | one digit | |", "| l3_44 | a cell too few |", "| l3_x | no number | |"]
+        {
+            let table = table(&format!("| l3_45 | fine | reason |\n{row}\n"), "");
+            let found = wrong(&table);
+            assert_eq!(found.len(), 1, "{row}: {found:?}");
+            assert!(found[0].starts_with("docs/traps.md:2: no trap's row"), "{found:?}");
+        }
     }
 
     #[test]
