@@ -57,6 +57,15 @@ pub const fn row_of(hash: u64) -> u16 {
     (hash >> 48) as u16
 }
 
+/// The table row, of `rows`, that a flow's hash names: its upper 32 bits as a fraction of the rows.
+/// Of 65,536 rows it is the one that [`row_of`] names; of none it is 0.
+///
+/// A row's share of all hashes differs from the others' by less than `rows` in 2^32.
+#[inline(always)]
+pub const fn row_in(hash: u64, rows: u32) -> u32 {
+    (((hash >> 32) * rows as u64) >> 32) as u32
+}
+
 #[inline(always)]
 const fn round(lane: u64, word: u64) -> u64 {
     lane.wrapping_add(word.wrapping_mul(P2)).rotate_left(31).wrapping_mul(P1)

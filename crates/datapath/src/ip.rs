@@ -1,6 +1,6 @@
 //! The outer IP header: what the packet core needs of it, and how it is rewritten in place.
 
-use crate::{DropReason, Frame};
+use crate::Frame;
 use wire::checksum::{self, Sum};
 use wire::{Address, Family, ipv4, ipv6, protocol};
 
@@ -14,6 +14,21 @@ pub enum Header {
     V4(ipv4::Header),
     /// IPv6.
     V6(ipv6::Header),
+}
+
+/// Why the IP headers of a packet cannot be read or followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// The packet is shorter than its headers say.
+    Truncated,
+    /// Neither IPv4 nor IPv6, or an IPv4 header length below 20.
+    Malformed,
+    /// The IPv4 header's checksum is wrong.
+    Checksum,
+    /// A later fragment that names an extension header, so that its protocol is not known.
+    Fragment,
+    /// More than [`MAX_EXTENSION_HEADERS`], or a route of the sender's that does not end here.
+    Extensions,
 }
 
 /// Whether a packet is whole; the less of it is here, the greater.
@@ -55,18 +70,18 @@ pub struct Packet {
 impl Header {
     /// Reads the fixed header at the start of the frame.
     #[inline(always)]
-    pub fn parse(frame: &impl Frame) -> Result<Self, DropReason> {
-        let [first] = frame.read::<1>(0).ok_or(DropReason::OuterTruncated)?;
+    pub fn parse(frame: &impl Frame) -> Result<Self, Damage> {
+        let [first] = frame.read::<1>(0).ok_or(Damage::Truncated)?;
         match first >> 4 {
             4 => {
-                let octets = frame.read(0).ok_or(DropReason::OuterTruncated)?;
-                ipv4::Header::parse(octets).map(Self::V4).ok_or(DropReason::OuterMalformed)
+                let octets = frame.read(0).ok_or(Damage::Truncated)?;
+                ipv4::Header::parse(octets).map(Self::V4).ok_or(Damage::Malformed)
             }
             6 => {
-                let octets = frame.read(0).ok_or(DropReason::OuterTruncated)?;
-                ipv6::Header::parse(octets).map(Self::V6).ok_or(DropReason::OuterMalformed)
+                let octets = frame.read(0).ok_or(Damage::Truncated)?;
+                ipv6::Header::parse(octets).map(Self::V6).ok_or(Damage::Malformed)
             }
-            _ => Err(DropReason::OuterMalformed),
+            _ => Err(Damage::Malformed),
         }
     }
 
@@ -87,13 +102,13 @@ impl Header {
 impl Packet {
     /// Reads the headers at the start of the frame.
     #[inline(always)]
-    pub fn parse(frame: &impl Frame) -> Result<Self, DropReason> {
+    pub fn parse(frame: &impl Frame) -> Result<Self, Damage> {
         Self::behind(&Header::parse(frame)?, frame)
     }
 
     /// Reads what follows the fixed header.
     #[inline(always)]
-    pub fn behind(header: &Header, frame: &impl Frame) -> Result<Self, DropReason> {
+    pub fn behind(header: &Header, frame: &impl Frame) -> Result<Self, Damage> {
         match header {
             Header::V4(header) => Self::behind_v4(header, frame),
             Header::V6(header) => Self::behind_v6(header, frame),
@@ -101,17 +116,17 @@ impl Packet {
     }
 
     #[inline(always)]
-    fn behind_v4(header: &ipv4::Header, frame: &impl Frame) -> Result<Self, DropReason> {
+    fn behind_v4(header: &ipv4::Header, frame: &impl Frame) -> Result<Self, Damage> {
         let (payload, length) =
             (usize::from(header.header_length), usize::from(header.total_length));
         if length > frame.len() || payload > length {
-            return Err(DropReason::OuterTruncated);
+            return Err(Damage::Truncated);
         }
-        if !sum_of_header(frame, payload).ok_or(DropReason::OuterTruncated)?.is_valid() {
-            return Err(DropReason::OuterChecksum);
+        if !sum_of_header(frame, payload).ok_or(Damage::Truncated)?.is_valid() {
+            return Err(Damage::Checksum);
         }
         if has_source_route(frame, payload) {
-            return Err(DropReason::OuterExtensions);
+            return Err(Damage::Extensions);
         }
         Ok(Self {
             source: Address::v4(header.source),
@@ -128,10 +143,10 @@ impl Packet {
     }
 
     #[inline(always)]
-    fn behind_v6(header: &ipv6::Header, frame: &impl Frame) -> Result<Self, DropReason> {
+    fn behind_v6(header: &ipv6::Header, frame: &impl Frame) -> Result<Self, Damage> {
         let length = ipv6::HEADER_BYTES + usize::from(header.payload_length);
         if length > frame.len() {
-            return Err(DropReason::OuterTruncated);
+            return Err(Damage::Truncated);
         }
         let upper = walk_extensions(frame, header.next_header, ipv6::HEADER_BYTES, length)?;
         Ok(Self {
@@ -228,7 +243,7 @@ pub(crate) fn walk_extensions(
     first: u8,
     mut at: usize,
     end: usize,
-) -> Result<Upper, DropReason> {
+) -> Result<Upper, Damage> {
     let mut protocol = first;
     let mut part = Part::Whole;
     for _ in 0..=MAX_EXTENSION_HEADERS {
@@ -239,26 +254,26 @@ pub(crate) fn walk_extensions(
             _ => return Ok(Upper { protocol, at, part }),
         };
         if part == Part::Later {
-            return Err(DropReason::OuterFragment);
+            return Err(Damage::Fragment);
         }
         let octets = frame.read(at).filter(|_| at + 8 <= end);
-        let [next, extent, high, low] = octets.ok_or(DropReason::OuterTruncated)?;
+        let [next, extent, high, low] = octets.ok_or(Damage::Truncated)?;
         match protocol {
             // Offset and the M flag; the two reserved bits between them say nothing.
             protocol::FRAGMENT => {
                 part = part.max(Part::of(u16::from_be_bytes([high, low]) >> 3, low & 1 != 0));
             }
             // Segments left: this is not the final destination.
-            protocol::ROUTING if low != 0 => return Err(DropReason::OuterExtensions),
+            protocol::ROUTING if low != 0 => return Err(Damage::Extensions),
             _ => {}
         }
         at += 8 + usize::from(extent) * unit;
         if at > end {
-            return Err(DropReason::OuterTruncated);
+            return Err(Damage::Truncated);
         }
         protocol = next;
     }
-    Err(DropReason::OuterExtensions)
+    Err(Damage::Extensions)
 }
 
 /// Sends the packet on its way as a router does, to another destination of its own family: one

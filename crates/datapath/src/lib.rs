@@ -16,6 +16,7 @@ pub mod fixed;
 pub mod frame;
 pub mod gre;
 pub mod ip;
+pub mod lb;
 pub mod tables;
 pub mod verdict;
 

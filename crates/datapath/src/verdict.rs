@@ -1,5 +1,7 @@
 //! The packet core's answers: what to do with the frame, and why it was dropped.
 
+use crate::ip::Damage;
+
 /// What to do with the frame as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -19,6 +21,7 @@ pub enum Verdict {
     Drop(DropReason),
 }
 
+/// The reasons of one tier, each with its name in logs and metrics.
 macro_rules! drop_reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
         /// Why a packet was dropped. Each reason has a counter.
@@ -44,6 +47,8 @@ macro_rules! drop_reasons {
         }
     };
 }
+
+pub(crate) use drop_reasons;
 
 drop_reasons! {
     /// The packet is shorter than its IP headers say.
@@ -106,6 +111,18 @@ drop_reasons! {
     SendRefused = "send_refused",
     /// The host could not send it for another reason.
     SendFailed = "send_failed",
+}
+
+impl From<Damage> for DropReason {
+    fn from(damage: Damage) -> Self {
+        match damage {
+            Damage::Truncated => Self::OuterTruncated,
+            Damage::Malformed => Self::OuterMalformed,
+            Damage::Checksum => Self::OuterChecksum,
+            Damage::Fragment => Self::OuterFragment,
+            Damage::Extensions => Self::OuterExtensions,
+        }
+    }
 }
 
 impl From<wire::gre::Malformed> for DropReason {

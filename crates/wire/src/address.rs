@@ -2,6 +2,7 @@
 //!
 //! Tables, hashes and map layouts then need no case distinction, and a key has one fixed size.
 
+use core::cmp::Ordering;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,9 +16,15 @@ pub enum Family {
 }
 
 /// An IPv4 or IPv6 address in 16 octets, network byte order.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(transparent)]
-pub struct Address([u8; 16]);
+///
+/// In memory the octets lie as they do in a packet; they are kept as two words because copying,
+/// comparing and hashing are what is done with most addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct Address {
+    high: u64,
+    low: u64,
+}
 
 const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
@@ -26,32 +33,38 @@ impl Address {
     #[inline(always)]
     pub const fn v4(octets: [u8; 4]) -> Self {
         let [a, b, c, d] = octets;
-        Self([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
+        Self { high: 0, low: u64::from_ne_bytes([0, 0, 0xff, 0xff, a, b, c, d]) }
     }
 
     /// The address of these sixteen octets. A mapped address is taken as IPv4.
     #[inline(always)]
     pub const fn v6(octets: [u8; 16]) -> Self {
-        Self(octets)
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = octets;
+        let high = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+        Self { high, low: u64::from_ne_bytes([i, j, k, l, m, n, o, p]) }
     }
 
     /// All sixteen octets.
     #[inline(always)]
     pub const fn octets(self) -> [u8; 16] {
-        self.0
+        let Self { high, low } = self;
+        let [a, b, c, d, e, f, g, h] = high.to_ne_bytes();
+        let [i, j, k, l, m, n, o, p] = low.to_ne_bytes();
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
     }
 
     /// The last four octets: the IPv4 address of a mapped one, or what a /96 embeds.
     #[inline(always)]
     pub const fn low4(self) -> [u8; 4] {
-        let [.., a, b, c, d] = self.0;
+        let Self { low, .. } = self;
+        let [.., a, b, c, d] = low.to_ne_bytes();
         [a, b, c, d]
     }
 
     /// The first twelve octets: what a /96 consists of.
     #[inline(always)]
     pub const fn high12(self) -> [u8; 12] {
-        let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = self.0;
+        let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = self.octets();
         [a, b, c, d, e, f, g, h, i, j, k, l]
     }
 
@@ -60,21 +73,23 @@ impl Address {
     pub const fn embed(high: [u8; 12], low: [u8; 4]) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = high;
         let [m, n, o, p] = low;
-        Self([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p])
+        Self::v6([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p])
     }
 
     /// Which family the address is of.
     #[inline(always)]
-    pub fn family(self) -> Family {
-        if self.high12() == MAPPED { Family::V4 } else { Family::V6 }
+    pub const fn family(self) -> Family {
+        const PREFIX: Address = Address::embed(MAPPED, [0; 4]);
+        const BITS: u64 = u64::from_ne_bytes([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+        let Self { high, low } = self;
+        if high == PREFIX.high && low & BITS == PREFIX.low { Family::V4 } else { Family::V6 }
     }
 
-    /// The two halves as 64-bit words, for hashing.
+    /// The two halves as 64-bit words, for hashing: the same on every machine.
     #[inline(always)]
     pub const fn words(self) -> [u64; 2] {
-        let whole = u128::from_le_bytes(self.0);
-        #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
-        [whole as u64, (whole >> 64) as u64]
+        let Self { high, low } = self;
+        [u64::from_le(high), u64::from_le(low)]
     }
 
     /// Whether the address can be the source of a packet that came over a network: not the
@@ -88,9 +103,8 @@ impl Address {
                 a != 0 && a != 127 && a < 224
             }
             Family::V6 => {
-                let [a, ..] = self.0;
-                let low = u128::from_be_bytes(self.0);
-                a != 0xff && low > 1
+                let [a, ..] = self.octets();
+                a != 0xff && u128::from_be_bytes(self.octets()) > 1
             }
         }
     }
@@ -105,11 +119,24 @@ impl Address {
                 a == 169 && b == 254
             }
             Family::V6 => {
-                let [a, b, ..] = self.0;
+                let [a, b, ..] = self.octets();
                 a == 0xfe && b & 0xc0 == 0x80
             }
         };
         self.is_unicast() && !link_local
+    }
+}
+
+/// As the octets are ordered.
+impl Ord for Address {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.octets().cmp(&other.octets())
+    }
+}
+
+impl PartialOrd for Address {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -126,7 +153,7 @@ impl From<Address> for IpAddr {
     fn from(address: Address) -> Self {
         match address.family() {
             Family::V4 => Self::V4(Ipv4Addr::from(address.low4())),
-            Family::V6 => Self::V6(Ipv6Addr::from(address.0)),
+            Family::V6 => Self::V6(Ipv6Addr::from(address.octets())),
         }
     }
 }

@@ -5,15 +5,24 @@
 //! |       unused, or MTU, or pointer: depends on the type         |
 //! |      the quoted packet, as much of it as the sender chose     |
 //! ```
-//! Echo and other queries are not described here: they never quote a flow.
+//! An echo has its identifier and sequence number where an error has the type's own word; other
+//! queries are not described here.
 
 /// Octets before the quoted packet, in both families.
 pub const HEADER_BYTES: usize = 8;
 /// Offset of the checksum.
 pub const CHECKSUM: usize = 2;
+/// Offset of an echo's identifier, two octets.
+pub const IDENTIFIER: usize = 4;
+/// Offset of an echo's sequence number, two octets.
+pub const SEQUENCE: usize = 6;
 
 /// Message types of ICMP for IPv4 (RFC 792).
 pub mod v4 {
+    /// Echo reply.
+    pub const ECHO_REPLY: u8 = 0;
+    /// Echo request.
+    pub const ECHO_REQUEST: u8 = 8;
     /// Destination unreachable.
     pub const UNREACHABLE: u8 = 3;
     /// Time exceeded.
@@ -48,6 +57,12 @@ pub mod v6 {
     pub const TIME_EXCEEDED: u8 = 3;
     /// Parameter problem.
     pub const PARAMETER_PROBLEM: u8 = 4;
+    /// Types from here on are no errors (RFC 4443 2.1).
+    pub const FIRST_INFORMATIONAL: u8 = 128;
+    /// Echo request.
+    pub const ECHO_REQUEST: u8 = 128;
+    /// Echo reply.
+    pub const ECHO_REPLY: u8 = 129;
 
     /// Codes of "destination unreachable".
     pub mod unreachable {

@@ -8,11 +8,16 @@
 #![warn(clippy::indexing_slicing)]
 
 pub mod address;
+pub mod arp;
 pub mod checksum;
+pub mod ethernet;
 pub mod gre;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod neighbour;
+pub mod tcp;
+pub mod udp;
 
 pub use address::{Address, Family};
 
@@ -22,6 +27,10 @@ pub mod protocol {
     pub const HOP_BY_HOP: u8 = 0;
     /// ICMP for IPv4 (RFC 792).
     pub const ICMP: u8 = 1;
+    /// Transmission Control Protocol (RFC 9293).
+    pub const TCP: u8 = 6;
+    /// User Datagram Protocol (RFC 768).
+    pub const UDP: u8 = 17;
     /// IPv6 routing header (RFC 8200 4.4).
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header (RFC 8200 4.5).

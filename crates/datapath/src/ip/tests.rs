@@ -9,7 +9,7 @@ use testkit::packet::{Fragments, ipv4, ipv6};
 const V4: (&str, &str) = ("198.51.100.7", "192.0.2.1");
 const V6: (&str, &str) = ("2001:db8:c::7", "2001:db8::1");
 
-fn parse(mut packet: Vec<u8>) -> Result<Packet, DropReason> {
+fn parse(mut packet: Vec<u8>) -> Result<Packet, Damage> {
     let end = packet.len();
     Packet::parse(&SliceFrame::new(&mut packet, 0, end).unwrap())
 }
@@ -98,7 +98,7 @@ fn each_fragment_header_of_ipv6_tells_the_part() {
         assert_eq!((packet.part, packet.protocol), (part, 47));
     }
     let unknown = base().fragment(1, 1, Fragments::Last).destination_options([]);
-    assert_eq!(parse(unknown.payload(47, []).build()), Err(DropReason::OuterFragment));
+    assert_eq!(parse(unknown.payload(47, []).build()), Err(Damage::Fragment));
 }
 
 #[test]

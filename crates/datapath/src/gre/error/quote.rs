@@ -75,7 +75,7 @@ impl Quote {
         let start = at + ipv6::HEADER_BYTES;
         let upper = match ip::walk_extensions(frame, header.next_header, start, frame.len()) {
             Ok(upper) => upper,
-            Err(DropReason::OuterTruncated) => return Err(DropReason::ErrorTruncated),
+            Err(ip::Damage::Truncated) => return Err(DropReason::ErrorTruncated),
             Err(_) => return Ok(None),
         };
         if upper.protocol != protocol::GRE || upper.part == Part::Later {

@@ -1,0 +1,188 @@
+//! The first stage: what the frame is, and packets of known sessions on their way.
+
+use super::index::{self, Found, Hash};
+use super::layout::{Direction, Session, backend_flag, session_state};
+use super::parse::{self, Kind, Packet};
+use super::rewrite::{self, To};
+use super::tables::{Record, Tables};
+use super::verdict::{DropReason, Verdict};
+use super::{Next, Scratch, Stage, send};
+use crate::Frame;
+use crate::ip::Part;
+use wire::tcp::flag;
+use wire::{ethernet, ethernet::Mac};
+
+const PASS: Next = Next::Done(Verdict::Pass);
+
+#[inline(always)]
+pub(super) fn enter<F: Frame, T: Tables>(
+    frame: &mut F,
+    tables: &T,
+    scratch: &mut Scratch,
+) -> Result<Next, DropReason> {
+    let Some(payload) = parse::ethernet(frame) else { return Ok(PASS) };
+    let Some(interface) = tables.interface() else { return Ok(PASS) };
+    match payload.kind {
+        ethernet::kind::IPV4 | ethernet::kind::IPV6 => {}
+        ethernet::kind::ARP => {
+            (scratch.packet.ip, scratch.packet.vlan) = (payload.at, payload.vlan);
+            scratch.packet.kind = Kind::Other;
+            return Ok(Next::Stage(Stage::Answer));
+        }
+        _ => return Ok(PASS),
+    }
+    let packet = &mut scratch.packet;
+    if parse::addresses(frame, payload, packet).is_err() {
+        return refuse(tables, packet, DropReason::IpMalformed);
+    }
+    match parse::ip(frame, packet) {
+        Ok(Part::Whole) => {}
+        Ok(Part::First | Part::Later) => return refuse(tables, packet, DropReason::Fragment),
+        Err(damage) => return refuse(tables, packet, damage.into()),
+    }
+    if let Err(reason) = parse::transport(frame, packet) {
+        return refuse(tables, packet, reason);
+    }
+    if packet.kind == Kind::Solicitation {
+        return Ok(Next::Stage(Stage::Answer));
+    }
+    // A frame for another machine, which the network flooded, is that machine's.
+    let destination: Option<Mac> = frame.read(ethernet::field::DESTINATION);
+    if destination != Some(interface.mac) {
+        return Ok(PASS);
+    }
+    let ingress = interface.index;
+    let seed = tables.settings().ok_or(DropReason::Internal)?.seed;
+    scratch.replaces = 0;
+    let hash = Hash::of(&packet.key, seed);
+    let Some(found) = index::find(tables, &packet.key, hash) else {
+        return Ok(Next::Stage(Stage::Admit));
+    };
+    follow(frame, tables, scratch, found, ingress)
+}
+
+/// Drops a packet for one of our addresses; any other is the host's.
+#[inline(always)]
+fn refuse<T: Tables>(tables: &T, packet: &Packet, reason: DropReason) -> Result<Next, DropReason> {
+    match tables.owned(&packet.key.destination) {
+        Some(_) => Err(reason),
+        None => Ok(PASS),
+    }
+}
+
+/// A packet of a session.
+#[inline(always)]
+fn follow<F: Frame, T: Tables>(
+    frame: &mut F,
+    tables: &T,
+    scratch: &mut Scratch,
+    found: Found,
+    ingress: u32,
+) -> Result<Next, DropReason> {
+    let packet = &scratch.packet;
+    let mut record = tables.record(found.session).ok_or(DropReason::Internal)?;
+    let id = u32::from(record.backend_id);
+    if found.direction == Direction::Forward && is_new_start(tables, packet, &record, id) {
+        scratch.replaces = found.session;
+        return Ok(Next::Stage(Stage::Admit));
+    }
+    let verdict = match found.direction {
+        Direction::Forward => {
+            let mut way = tables.way(id).ok_or(DropReason::Internal)?;
+            let session: &Session = &record;
+            send::way(tables, packet, &mut way, &session.source, &session.backend)?;
+            send::fits(packet, &way)?;
+            rewrite::translate(frame, packet, forward(session)).ok_or(DropReason::Internal)?;
+            send::transmit(frame, packet, &way, ingress)?
+        }
+        Direction::Reply => {
+            let Session { vip, client, to_client, .. } = &mut *record;
+            send::way(tables, packet, to_client, vip, client)?;
+            send::fits(packet, to_client)?;
+            let session: &Session = &record;
+            rewrite::translate(frame, packet, reply(session)).ok_or(DropReason::Internal)?;
+            send::transmit(frame, packet, &session.to_client, ingress)?
+        }
+    };
+    touch(tables, packet, &mut record, found.direction);
+    tables.count(id, found.direction, packet.length);
+    Ok(Next::Done(verdict))
+}
+
+/// What the client's packets are translated to.
+#[inline(always)]
+fn forward(session: &Session) -> To<'_> {
+    To {
+        source: &session.source,
+        destination: &session.backend,
+        source_port: session.source_port,
+        destination_port: session.backend_port,
+    }
+}
+
+/// What the backend's packets are translated to.
+#[inline(always)]
+fn reply(session: &Session) -> To<'_> {
+    To {
+        source: &session.vip,
+        destination: &session.client,
+        source_port: session.vip_port,
+        destination_port: session.client_port,
+    }
+}
+
+/// Whether the client's packet begins something new: a connection where the last one is closing
+/// or its backend is gone; anything but TCP whose backend is gone.
+#[inline(always)]
+fn is_new_start<T: Tables>(tables: &T, packet: &Packet, session: &Session, id: u32) -> bool {
+    let gone = tables.backend(id).is_none_or(|backend| backend.flags & backend_flag::GONE != 0);
+    match packet.kind {
+        Kind::Tcp => {
+            packet.is_tcp_with(flag::SYN, flag::SYN | flag::ACK)
+                && (gone || session.state & session_state::CLOSING != 0)
+        }
+        _ => gone,
+    }
+}
+
+/// Notes that the session is in use, and what the packet says of the connection.
+#[inline(always)]
+fn touch<T: Tables>(tables: &T, packet: &Packet, record: &mut impl Record, direction: Direction) {
+    let now = tables.tick();
+    if record.last != now {
+        record.last = now;
+    }
+    let said = said(packet, direction, record.state);
+    if record.state | said != record.state {
+        let before = record.set_state(said);
+        if said & !before & session_state::ESTABLISHED != 0 {
+            tables.close_half();
+        }
+    }
+}
+
+/// The state bits that the packet sets.
+#[inline(always)]
+fn said(packet: &Packet, direction: Direction, state: u32) -> u32 {
+    let mut said = match direction {
+        Direction::Reply => session_state::ANSWERED,
+        Direction::Forward => 0,
+    };
+    if packet.kind != Kind::Tcp {
+        return said;
+    }
+    let opened = direction == Direction::Forward && state & session_state::ANSWERED != 0;
+    if opened && packet.is_tcp_with(flag::ACK, flag::SYN | flag::ACK | flag::RST) {
+        said |= session_state::ESTABLISHED;
+    }
+    if packet.flags & flag::FIN != 0 {
+        said |= match direction {
+            Direction::Forward => session_state::CLIENT_FIN,
+            Direction::Reply => session_state::BACKEND_FIN,
+        };
+    }
+    if packet.flags & flag::RST != 0 {
+        said |= session_state::RESET;
+    }
+    said
+}

@@ -1,0 +1,126 @@
+//! Translation in place: addresses, ports, hops, and the checksums that follow (RFC 1624).
+//!
+//! A checksum that was wrong stays wrong, so that the receiver still sees it.
+
+use super::parse::{Kind, Packet};
+use crate::Frame;
+use wire::checksum::{Sum, update};
+use wire::{Address, Family, icmp, ipv4, ipv6, tcp, udp};
+
+/// What a packet's flow is translated to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct To<'a> {
+    pub(super) source: &'a Address,
+    pub(super) destination: &'a Address,
+    pub(super) source_port: [u8; 2],
+    pub(super) destination_port: [u8; 2],
+}
+
+/// Translates the packet, and takes one hop off its life. `None` if a header is not there, which
+/// parsing has excluded.
+#[inline(always)]
+pub(super) fn translate(frame: &mut impl Frame, packet: &Packet, to: To<'_>) -> Option<()> {
+    let (old, new) = addresses(packet, to);
+    network(frame, packet, to, old, new)?;
+    transport(frame, packet, to, old, new)
+}
+
+/// The sums of the addresses before and after.
+#[inline(always)]
+fn addresses(packet: &Packet, to: To<'_>) -> (Sum, Sum) {
+    let sum = |a: &Address, b: &Address| match packet.family {
+        Family::V4 => Sum::new().octets(&a.low4()).octets(&b.low4()),
+        Family::V6 => Sum::new().octets(&a.octets()).octets(&b.octets()),
+    };
+    (sum(&packet.key.source, &packet.key.destination), sum(to.source, to.destination))
+}
+
+#[inline(always)]
+fn network(frame: &mut impl Frame, packet: &Packet, to: To<'_>, old: Sum, new: Sum) -> Option<()> {
+    let at = usize::from(packet.ip);
+    let ttl = packet.ttl.checked_sub(1)?;
+    match packet.family {
+        Family::V4 => {
+            let [s0, s1, s2, s3] = to.source.low4();
+            let [d0, d1, d2, d3] = to.destination.low4();
+            let [t, protocol, c0, c1] = frame.read(at + ipv4::field::TTL)?;
+            let checksum = update(
+                u16::from_be_bytes([c0, c1]),
+                old.octets(&[t, protocol]),
+                new.octets(&[ttl, protocol]),
+            );
+            let [c0, c1] = checksum.to_be_bytes();
+            let octets = [ttl, protocol, c0, c1, s0, s1, s2, s3, d0, d1, d2, d3];
+            frame.write(at + ipv4::field::TTL, octets)
+        }
+        Family::V6 => {
+            frame.write(at + ipv6::field::HOP_LIMIT, [ttl])?;
+            frame.write(at + ipv6::field::SOURCE, to.source.octets())?;
+            frame.write(at + ipv6::field::DESTINATION, to.destination.octets())
+        }
+    }
+}
+
+#[inline(always)]
+fn transport(
+    frame: &mut impl Frame,
+    packet: &Packet,
+    to: To<'_>,
+    old: Sum,
+    new: Sum,
+) -> Option<()> {
+    let at = usize::from(packet.transport);
+    let key = &packet.key;
+    let [s0, s1] = to.source_port;
+    let [d0, d1] = to.destination_port;
+    let old_ports = Sum::new().octets(&key.source_port).octets(&key.destination_port);
+    let new_ports = Sum::new().octets(&to.source_port).octets(&to.destination_port);
+    match packet.kind {
+        Kind::Tcp => {
+            let at_checksum = at + tcp::field::CHECKSUM;
+            let checksum = u16::from_be_bytes(frame.read(at_checksum)?);
+            let checksum = update(checksum, old.plus(old_ports), new.plus(new_ports));
+            frame.write(at, [s0, s1, d0, d1])?;
+            frame.write(at_checksum, checksum.to_be_bytes())
+        }
+        Kind::Udp => {
+            let at_checksum = at + udp::field::CHECKSUM;
+            let checksum = u16::from_be_bytes(frame.read(at_checksum)?);
+            frame.write(at, [s0, s1, d0, d1])?;
+            // Zero is no checksum and stays so; a computed zero is sent as its other
+            // representation (RFC 768).
+            if checksum == 0 {
+                return Some(());
+            }
+            let checksum = match update(checksum, old.plus(old_ports), new.plus(new_ports)) {
+                0 => 0xffff,
+                checksum => checksum,
+            };
+            frame.write(at_checksum, checksum.to_be_bytes())
+        }
+        Kind::EchoRequest => echo(frame, packet, key.source_port, to.source_port, old, new),
+        Kind::EchoReply => echo(frame, packet, key.destination_port, to.destination_port, old, new),
+        Kind::Error | Kind::Solicitation | Kind::Control | Kind::Other => Some(()),
+    }
+}
+
+/// An echo's identifier. ICMPv6 has the addresses in its checksum, ICMP has not.
+#[inline(always)]
+fn echo(
+    frame: &mut impl Frame,
+    packet: &Packet,
+    old_identifier: [u8; 2],
+    identifier: [u8; 2],
+    old: Sum,
+    new: Sum,
+) -> Option<()> {
+    let at = usize::from(packet.transport);
+    let (old, new) = match packet.family {
+        Family::V4 => (Sum::new(), Sum::new()),
+        Family::V6 => (old, new),
+    };
+    let checksum = u16::from_be_bytes(frame.read(at + icmp::CHECKSUM)?);
+    let checksum = update(checksum, old.octets(&old_identifier), new.octets(&identifier));
+    frame.write(at + icmp::IDENTIFIER, identifier)?;
+    frame.write(at + icmp::CHECKSUM, checksum.to_be_bytes())
+}

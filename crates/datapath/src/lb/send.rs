@@ -1,0 +1,103 @@
+//! The last step of every packet that goes on: hops left, size, the way, the Ethernet header.
+
+use super::layout::Hop;
+use super::parse::Packet;
+use super::tables::Tables;
+use super::verdict::{DropReason, Verdict};
+use crate::Frame;
+use wire::Address;
+use wire::ethernet;
+
+/// The way that the packet takes: the one that is known, or a new one where routes, neighbours or
+/// links have changed since.
+///
+/// While the next hop's Ethernet address is unknown the last way stays in use: either the kernel
+/// finds the same neighbour again, or it finds another and the generation changes.
+///
+/// # Errors
+/// There is none.
+#[inline(always)]
+pub(super) fn way(
+    tables: &impl Tables,
+    packet: &Packet,
+    known: &mut Hop,
+    source: &Address,
+    destination: &Address,
+) -> Result<(), DropReason> {
+    let generation = tables.settings().ok_or(DropReason::Internal)?.generation;
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is kept in the record")]
+    let generation = generation as u16;
+    if u16::from_ne_bytes(known.generation) == generation {
+        return Ok(());
+    }
+    match tables.route(packet, source, destination, known) {
+        Ok(()) => {
+            known.generation = generation.to_ne_bytes();
+            Ok(())
+        }
+        Err(DropReason::NoNeighbour) => {
+            tables.want_neighbour(destination);
+            if known.interface() == 0 { Err(DropReason::NoNeighbour) } else { Ok(()) }
+        }
+        Err(reason) => Err(reason),
+    }
+}
+
+/// Refuses what can go no further.
+///
+/// # Errors
+/// Its hops are used up, or it is larger than the way takes.
+#[inline(always)]
+pub(super) fn fits(packet: &Packet, hop: &Hop) -> Result<(), DropReason> {
+    if packet.ttl <= 1 {
+        return Err(DropReason::TtlExpired);
+    }
+    if packet.length > hop.mtu() {
+        return Err(DropReason::TooBig);
+    }
+    Ok(())
+}
+
+/// Writes the Ethernet header, and tells which way.
+#[inline(always)]
+pub(super) fn transmit(
+    frame: &mut impl Frame,
+    packet: &Packet,
+    hop: &Hop,
+    ingress: u32,
+) -> Result<Verdict, DropReason> {
+    if u16::from_ne_bytes(hop.vlan) != packet.vlan & ethernet::VLAN_ID {
+        retag(frame, packet, u16::from_ne_bytes(hop.vlan))?;
+    }
+    frame.write(ethernet::field::DESTINATION, hop.addresses).ok_or(DropReason::Internal)?;
+    if hop.interface() == ingress {
+        Ok(Verdict::Transmit)
+    } else {
+        Ok(Verdict::Redirect(hop.interface()))
+    }
+}
+
+/// Puts the frame into another VLAN, or into none: with one tag or none before and after.
+#[inline(always)]
+fn retag(frame: &mut impl Frame, packet: &Packet, vlan: u16) -> Result<(), DropReason> {
+    const TAGGED: u16 = 18;
+    let [k0, k1] = match packet.family {
+        wire::Family::V4 => ethernet::kind::IPV4.to_be_bytes(),
+        wire::Family::V6 => ethernet::kind::IPV6.to_be_bytes(),
+    };
+    let [t0, t1] = ethernet::kind::VLAN.to_be_bytes();
+    let [c0, c1] = vlan.to_be_bytes();
+    match (packet.ip, vlan) {
+        (TAGGED, 0) => {
+            frame.pull(ethernet::TAG_BYTES).ok_or(DropReason::NoHeadroom)?;
+            frame.write(ethernet::field::KIND, [k0, k1])
+        }
+        (TAGGED, _) => frame.write(ethernet::field::KIND, [t0, t1, c0, c1, k0, k1]),
+        (14, _) => {
+            frame.push(ethernet::TAG_BYTES).ok_or(DropReason::NoHeadroom)?;
+            frame.write(ethernet::field::KIND, [t0, t1, c0, c1, k0, k1])
+        }
+        _ => None,
+    }
+    .ok_or(DropReason::NoHeadroom)
+}

@@ -1,0 +1,89 @@
+//! One XDP program a stage.
+
+use crate::frame::XdpFrame;
+use crate::maps::{DROPS, SCRATCH, STAGES, VERDICTS};
+use crate::tables::MapTables;
+use aya_ebpf::bindings::xdp_action;
+use aya_ebpf::helpers::generated::bpf_redirect;
+use aya_ebpf::macros::xdp;
+use aya_ebpf::programs::XdpContext;
+use datapath::lb::{self, DropReason, Next, Scratch, Stage, Verdict};
+
+/// Every frame: what an interface runs.
+#[xdp]
+pub(crate) fn enter(context: XdpContext) -> u32 {
+    stage(&context, Stage::Enter)
+}
+
+/// Packets without a session.
+#[xdp]
+pub(crate) fn admit(context: XdpContext) -> u32 {
+    stage(&context, Stage::Admit)
+}
+
+/// New sessions.
+#[xdp]
+pub(crate) fn claim(context: XdpContext) -> u32 {
+    stage(&context, Stage::Claim)
+}
+
+/// ARP and neighbour discovery.
+#[xdp]
+pub(crate) fn answer(context: XdpContext) -> u32 {
+    stage(&context, Stage::Answer)
+}
+
+#[inline(always)]
+fn stage(context: &XdpContext, stage: Stage) -> u32 {
+    let Some(scratch) = SCRATCH.get_ptr_mut(0) else { return xdp_action::XDP_ABORTED };
+    // SAFETY: the record is this processor's, and no other program runs on it meanwhile.
+    let scratch: &mut Scratch = unsafe { &mut *scratch };
+    let mut frame = XdpFrame::new(context.ctx);
+    let tables = MapTables::new(context.ctx);
+    match lb::run(stage, &mut frame, &tables, scratch) {
+        Next::Done(verdict) => finish(verdict),
+        Next::Stage(next) => {
+            // SAFETY: does not return but after as many stages as the kernel allows.
+            unsafe { STAGES.tail_call(context, next as u32) };
+            finish(Verdict::Drop(DropReason::Internal))
+        }
+    }
+}
+
+#[inline(always)]
+fn finish(verdict: Verdict) -> u32 {
+    match verdict {
+        Verdict::Pass => count(0, xdp_action::XDP_PASS),
+        Verdict::Transmit => count(1, xdp_action::XDP_TX),
+        Verdict::Redirect(interface) => {
+            count(2, 0);
+            // SAFETY: a helper without memory.
+            unsafe { bpf_redirect(interface, 0) as u32 }
+        }
+        Verdict::Drop(reason) => {
+            if let Some(drops) = DROPS.get_ptr_mut(reason.index() as u32) {
+                // SAFETY: the record is this processor's.
+                unsafe { *drops += 1 };
+            }
+            count(3, xdp_action::XDP_DROP)
+        }
+    }
+}
+
+#[inline(always)]
+fn count(place: u32, action: u32) -> u32 {
+    if let Some(verdicts) = VERDICTS.get_ptr_mut(place) {
+        // SAFETY: the record is this processor's.
+        unsafe { *verdicts += 1 };
+    }
+    action
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

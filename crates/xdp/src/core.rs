@@ -1,0 +1,284 @@
+//! The loaded programs and their maps.
+
+use crate::memory::{Memory, Pairs};
+use crate::{Error, Link, Mode, Octets};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, ProgramArray};
+use aya::programs::{ProgramError, TestRun, TestRunOptions, Xdp};
+use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
+use datapath::lb::layout::{
+    Backend, Interface, Levels, Owned, Service, ServiceKey, Session, Settings, Source, Traffic,
+};
+use datapath::lb::{DropReason, Stage};
+use std::os::fd::AsFd;
+use wire::Address;
+
+/// The built object, beside its source.
+const OBJECT: &[u8] = aya::include_bytes_aligned!("../../ebpf/castellum.bpf.o");
+/// The program that interfaces run.
+const ENTER: &str = Stage::Enter.name();
+
+/// How many records each map has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Sessions; the index has room for four times as many words.
+    pub sessions: u32,
+    /// Services.
+    pub services: u32,
+    /// Virtual and translation addresses.
+    pub addresses: u32,
+    /// Rows of all pools.
+    pub rows: u32,
+    /// Members of all pools.
+    pub members: u32,
+    /// Backends of all services.
+    pub backends: u32,
+    /// Ranges of translation addresses.
+    pub sources: u32,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            sessions: 1 << 19,
+            services: 16_384,
+            addresses: 16_384,
+            rows: 1 << 22,
+            members: 1 << 17,
+            backends: 1 << 16,
+            sources: 1 << 14,
+        }
+    }
+}
+
+impl Sizes {
+    /// Buckets of the index: half of the words stay empty when every session is in use.
+    #[must_use]
+    pub fn buckets(&self) -> u32 {
+        (self.sessions / 2).next_power_of_two().max(2)
+    }
+
+    /// Places of the ring of free sessions.
+    #[must_use]
+    pub fn free_places(&self) -> u32 {
+        self.sessions.next_power_of_two().max(2)
+    }
+}
+
+/// What the verifier said of one program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The stage.
+    pub program: String,
+    /// Instructions that it followed.
+    pub instructions: u32,
+}
+
+/// The packet core in the kernel.
+pub struct Core {
+    ebpf: Ebpf,
+    /// What holds for every packet.
+    pub settings: Memory<Settings>,
+    /// Levels of free and half-open sessions.
+    pub levels: Memory<Levels>,
+    /// The session index, eight words a record.
+    pub index: Memory<[u64; 8]>,
+    /// The sessions.
+    pub sessions: Memory<Session>,
+    /// The ring of free sessions.
+    pub free: Pairs,
+    /// The arena of rows.
+    pub rows: Pairs,
+    /// The arena of members.
+    pub members: Pairs,
+    /// The backends.
+    pub backends: Memory<Backend>,
+    /// The translation addresses.
+    pub sources: Memory<Source>,
+    /// The interfaces.
+    pub interfaces: Array<MapData, Octets<Interface>>,
+    /// The addresses that are ours.
+    pub owned: HashMap<MapData, Octets<Address>, Octets<Owned>>,
+    /// The services.
+    pub services: HashMap<MapData, Octets<ServiceKey>, Octets<Service>>,
+    /// The only service behind which a backend's address and port stand.
+    pub origins: HashMap<MapData, Octets<ServiceKey>, Octets<ServiceKey>>,
+    /// Traffic by backend.
+    pub traffic: PerCpuArray<MapData, Octets<Traffic>>,
+    drops: PerCpuArray<MapData, u64>,
+    verdicts: PerCpuArray<MapData, u64>,
+}
+
+impl Core {
+    /// Loads the programs and makes their maps, all empty.
+    ///
+    /// # Errors
+    /// The kernel refuses it: no privileges, no memory, or too old a kernel.
+    pub fn load(sizes: &Sizes) -> Result<Self, Error> {
+        let (index_mask, free_mask) = (sizes.buckets() - 1, sizes.free_places() - 1);
+        let mut ebpf = EbpfLoader::new()
+            .verifier_log_level(VerifierLogLevel::STATS)
+            .override_global("INDEX_MASK", &index_mask, true)
+            .override_global("FREE_MASK", &free_mask, true)
+            .map_max_entries("OWNED", sizes.addresses)
+            .map_max_entries("SERVICES", sizes.services)
+            .map_max_entries("ORIGINS", sizes.backends)
+            .map_max_entries("ROWS", sizes.rows / 2)
+            .map_max_entries("MEMBERS", sizes.members / 2)
+            .map_max_entries("BACKENDS", sizes.backends)
+            .map_max_entries("TRAFFIC", sizes.backends)
+            .map_max_entries("WAYS", sizes.backends)
+            .map_max_entries("SOURCES", sizes.sources)
+            .map_max_entries("INDEX", sizes.buckets())
+            .map_max_entries("SESSIONS", sizes.sessions)
+            .map_max_entries("FREE", sizes.free_places() / 2)
+            .load(OBJECT)?;
+        load_stages(&mut ebpf)?;
+        let core = Self {
+            settings: memory(&mut ebpf, "SETTINGS", 1)?,
+            levels: memory(&mut ebpf, "LEVELS", 1)?,
+            index: memory(&mut ebpf, "INDEX", sizes.buckets())?,
+            sessions: memory(&mut ebpf, "SESSIONS", sizes.sessions)?,
+            free: Pairs::new(memory(&mut ebpf, "FREE", sizes.free_places() / 2)?),
+            rows: Pairs::new(memory(&mut ebpf, "ROWS", sizes.rows / 2)?),
+            members: Pairs::new(memory(&mut ebpf, "MEMBERS", sizes.members / 2)?),
+            backends: memory(&mut ebpf, "BACKENDS", sizes.backends)?,
+            sources: memory(&mut ebpf, "SOURCES", sizes.sources)?,
+            interfaces: take(&mut ebpf, "LINKS")?,
+            owned: take(&mut ebpf, "OWNED")?,
+            services: take(&mut ebpf, "SERVICES")?,
+            origins: take(&mut ebpf, "ORIGINS")?,
+            traffic: take(&mut ebpf, "TRAFFIC")?,
+            drops: take(&mut ebpf, "DROPS")?,
+            verdicts: take(&mut ebpf, "VERDICTS")?,
+            ebpf,
+        };
+        Ok(core)
+    }
+
+    /// What the verifier said of each program.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn verified(&self) -> Result<Vec<Verified>, Error> {
+        programs()
+            .map(|name| {
+                let program: &Xdp = program(&self.ebpf, name)?;
+                let info = program.info().map_err(|source| refused(name, source))?;
+                let instructions = info.verified_instruction_count().unwrap_or(0);
+                Ok(Verified { program: name.to_owned(), instructions })
+            })
+            .collect()
+    }
+
+    /// Attaches the first stage to an interface.
+    ///
+    /// # Errors
+    /// The kernel refuses it, or another program is there.
+    pub fn attach(&mut self, interface: &str, index: u32, mode: Mode) -> Result<Link, Error> {
+        Link::attach(program_mut(&mut self.ebpf, ENTER)?, interface, index, mode)
+    }
+
+    /// Runs the stages on one frame, as if it had come by the interface of this index, and
+    /// returns the kernel's action and the frame after it.
+    ///
+    /// # Errors
+    /// The kernel refuses the frame: shorter than 14 octets or longer than a page.
+    pub fn test_run(&mut self, frame: &[u8], interface: u32) -> Result<(u32, Vec<u8>), Error> {
+        let program = program_mut(&mut self.ebpf, ENTER)?;
+        let mut out = vec![0; frame.len() + 256];
+        let mut context = [0u8; 24];
+        let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress.
+        context[4..8].copy_from_slice(&length.to_ne_bytes());
+        context[12..16].copy_from_slice(&interface.to_ne_bytes());
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(frame);
+        options.data_out = Some(&mut out);
+        options.ctx_in = Some(&context);
+        let result = program.test_run(options).map_err(|source| refused("test run", source))?;
+        out.truncate(usize::try_from(result.data_size_out).unwrap_or(usize::MAX));
+        Ok((result.return_value, out))
+    }
+
+    /// Packets dropped for this reason since the start, on all processors.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn drops(&self, reason: DropReason) -> Result<u64, Error> {
+        let place = u32::try_from(reason.index()).unwrap_or(u32::MAX);
+        let counts = self.drops.get(&place, 0).map_err(|source| unread("DROPS", source))?;
+        Ok(counts.iter().sum())
+    }
+
+    /// Packets passed, transmitted, redirected and dropped since the start.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn verdicts(&self) -> Result<[u64; 4], Error> {
+        let mut sums = [0; 4];
+        for (place, sum) in (0..).zip(&mut sums) {
+            let counts = self.verdicts.get(&place, 0).map_err(|source| unread("VERDICTS", source))?;
+            *sum = counts.iter().sum();
+        }
+        Ok(sums)
+    }
+}
+
+/// Every program's name, in the order of the stages.
+fn programs() -> impl Iterator<Item = &'static str> {
+    Stage::ALL.iter().map(|stage| stage.name())
+}
+
+/// Loads every program, and enters the stages where the first one looks for them.
+fn load_stages(ebpf: &mut Ebpf) -> Result<(), Error> {
+    for name in programs() {
+        program_mut(ebpf, name)?.load().map_err(|source| refused(name, source))?;
+    }
+    let mut table: ProgramArray<MapData> = take(ebpf, "STAGES")?;
+    for stage in Stage::ALL {
+        let program = program(ebpf, stage.name())?;
+        let fd = program.fd().map_err(|source| refused(stage.name(), source))?;
+        table.set(*stage as u32, fd, 0).map_err(|source| unread("STAGES", source))?;
+    }
+    // The programs hold the table.
+    Ok(())
+}
+
+fn program<'a>(ebpf: &'a Ebpf, name: &'static str) -> Result<&'a Xdp, Error> {
+    let program = ebpf.program(name).ok_or(Error::Missing(name))?;
+    program.try_into().map_err(|source| refused(name, source))
+}
+
+fn program_mut<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, Error> {
+    let program = ebpf.program_mut(name).ok_or(Error::Missing(name))?;
+    program.try_into().map_err(|source| refused(name, source))
+}
+
+fn refused(name: &str, source: ProgramError) -> Error {
+    Error::Program { program: name.to_owned(), source }
+}
+
+fn unread(map: &'static str, source: MapError) -> Error {
+    Error::Map { map, source }
+}
+
+/// A map as its own type.
+fn take<M: TryFrom<Map, Error = MapError>>(
+    ebpf: &mut Ebpf,
+    name: &'static str,
+) -> Result<M, Error> {
+    let map = ebpf.take_map(name).ok_or(Error::Missing(name))?;
+    map.try_into().map_err(|source| unread(name, source))
+}
+
+/// An array in this process's memory.
+fn memory<T: crate::Plain>(
+    ebpf: &mut Ebpf,
+    name: &'static str,
+    length: u32,
+) -> Result<Memory<T>, Error> {
+    match ebpf.map_mut(name) {
+        Some(Map::Array(data)) => Memory::map(name, data.fd().as_fd(), length),
+        _ => Err(Error::Missing(name)),
+    }
+}

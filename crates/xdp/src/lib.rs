@@ -1,0 +1,23 @@
+//! The packet core in the kernel: loading, attaching, and the maps as userspace sees them.
+//!
+//! ```text
+//! object  ──load──> Core: programs and maps ──attach──> Link (one an interface)
+//!                     │
+//!                     ├─ memory: arrays that both sides see (sessions, index, rows, ...)
+//!                     ├─ tables: hash maps, replaced record by record (services, addresses)
+//!                     └─ test_run: one frame through a program, without an interface
+//! ```
+//! `unsafe` is for memory that is shared with the kernel; the layouts are `datapath`'s.
+#![allow(unsafe_code, reason = "maps the kernel's memory")]
+
+mod core;
+mod error;
+mod link;
+mod memory;
+mod plain;
+
+pub use crate::core::{Core, Sizes, Verified};
+pub use error::Error;
+pub use link::{Link, Mode};
+pub use memory::Memory;
+pub use plain::{Octets, Plain};
