@@ -20,6 +20,13 @@ pub trait Frame {
     #[must_use]
     fn write<const N: usize>(&mut self, offset: usize, octets: [u8; N]) -> Option<()>;
 
+    /// The same offset, about which the kernel's verifier no longer knows anything: it then follows
+    /// what comes once, and not once for every value.
+    #[inline(always)]
+    fn unknown(&self, offset: usize) -> usize {
+        offset
+    }
+
     /// Grows at the head by `count` octets of unspecified content.
     #[must_use]
     fn push(&mut self, count: usize) -> Option<()>;

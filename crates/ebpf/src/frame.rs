@@ -80,6 +80,16 @@ impl Frame for XdpFrame {
     }
 
     #[inline(always)]
+    fn unknown(&self, mut offset: usize) -> usize {
+        let length = self.len();
+        // SAFETY: changes one register, to and fro: of the length the verifier knows nothing.
+        unsafe {
+            asm!("{0} ^= {1}", "{0} ^= {1}", inout(reg) offset, in(reg) length, options(pure, nomem, nostack));
+        }
+        offset
+    }
+
+    #[inline(always)]
     fn push(&mut self, count: usize) -> Option<()> {
         let count = i32::try_from(count).ok()?;
         // SAFETY: the context is valid; the bounds are taken anew.

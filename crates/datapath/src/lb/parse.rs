@@ -119,7 +119,7 @@ pub(super) fn ethernet(frame: &impl Frame) -> Option<Payload> {
         at += ethernet::TAG_BYTES;
     }
     #[expect(clippy::cast_possible_truncation, reason = "a header and two tags")]
-    let at = at as u16;
+    let at = frame.unknown(at) as u16;
     Some(Payload { kind, at, vlan })
 }
 
@@ -197,7 +197,7 @@ fn ip_v6(frame: &impl Frame, packet: &mut Packet) -> Result<Part, Damage> {
         return Err(Damage::Truncated);
     }
     let upper = walk_extensions(frame, next, start, end)?;
-    packet.transport = u16::try_from(upper.at).map_err(|_| Damage::Truncated)?;
+    packet.transport = u16::try_from(frame.unknown(upper.at)).map_err(|_| Damage::Truncated)?;
     (packet.ttl, packet.tos, packet.key.protocol) = (ttl, a << 4 | b >> 4, upper.protocol);
     packet.dont_fragment = true;
     Ok(upper.part)
