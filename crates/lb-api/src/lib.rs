@@ -5,12 +5,13 @@
 //!                                                                          |  check_against(node)
 //! ```
 //! This crate reads no file and knows no node: texts come with the names that problems call them
-//! by, and what depends on a node is checked later. It writes no YAML either:
+//! by, and what depends on a node is checked against a [`NodeView`]. It writes no YAML either:
 //! the types serialise to JSON with the same names, which reads back as the same value.
 
 #![forbid(unsafe_code)]
 
 mod address;
+mod checks;
 mod decode;
 mod error;
 mod health_check;
@@ -18,6 +19,7 @@ pub mod limits;
 mod metadata;
 mod name;
 mod natlb;
+mod node;
 mod problem;
 mod protocol;
 mod resources;
@@ -36,6 +38,7 @@ pub use natlb::{
     AffinityTimeout, Backend, Mode, MssClamp, NatLbMapping, NatLbSpec, OnDown, Selection, Service,
     TableSize,
 };
+pub use node::{NodeView, SnatPool};
 pub use problem::{Place, Problem, Problems};
 pub use protocol::{Protocol, RawProtocol};
 pub use resources::{Placed, Resources, Source};

@@ -1,5 +1,6 @@
 //! The resources of many files, read and validated as a whole.
 
+use crate::checks;
 use crate::decode::{Fields, Value};
 use crate::limits::{MAX_BACKENDS, MAX_MAPPINGS};
 use crate::natlb::NatLbMapping;
@@ -60,6 +61,7 @@ impl Resources {
         }
         found.sort_by(|a, b| a.place.cmp(&b.place));
         check_limits(&found, &report);
+        checks::check(&found, &report);
         found.sort_by(|a, b| a.mapping.identity().cmp(&b.mapping.identity()));
         report.into_result(Ok(Self { mappings: found }))
     }

@@ -8,4 +8,5 @@ mod properties;
 mod refused;
 mod refused_checks;
 mod refused_specs;
+mod sets;
 mod support;
