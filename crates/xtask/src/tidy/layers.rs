@@ -1,7 +1,7 @@
 //! Which crate may use which.
 //!
 //! ```text
-//!  0 wire balance health  <-  1 datapath  <-  2 netio probe config daemon  <-  3 tiers  <-  4 programs
+//! 0 wire balance health <- 1 datapath lb-api <- 2 netio probe config daemon <- 3 tiers <- 4 programs
 //! ```
 //! An arrow points to what is used. Within a layer a crate uses only what its row names; tiers name
 //! none of each other: they meet on the wire. Dev-dependencies are free.
@@ -45,6 +45,7 @@ pub(super) const MEMBERS: &[Member] = &[
     row("balance", Layer::Ground, &[]),
     row("health", Layer::Ground, &[]),
     row("datapath", Layer::Core, &[]),
+    row("lb-api", Layer::Core, &[]),
     row("netio", Layer::Shell, &[]),
     row("config", Layer::Shell, &[]),
     row("probe", Layer::Shell, &["netio"]),
