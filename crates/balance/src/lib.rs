@@ -9,8 +9,15 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+#[cfg(test)]
+#[cfg(feature = "alloc")]
+mod figures;
 pub mod hash;
 #[cfg(feature = "alloc")]
 pub mod logarithm;
 #[cfg(feature = "alloc")]
+pub mod maglev;
+#[cfg(feature = "alloc")]
 pub mod rendezvous;
+#[cfg(feature = "alloc")]
+pub mod size;

@@ -140,13 +140,7 @@ impl Rows {
 
     /// How many rows each candidate has won, in the candidates' order.
     pub fn shares(&self) -> Vec<usize> {
-        let mut shares = vec![0; self.candidates.len()];
-        for winner in &self.winners {
-            if let Some(share) = shares.get_mut(usize::from(*winner)) {
-                *share += 1;
-            }
-        }
-        shares
+        shares(&self.winners, self.candidates.len())
     }
 
     /// Every candidate's draw in this row, best first: why the row's winner is who it is.
@@ -223,6 +217,17 @@ impl Rows {
             *slot = present;
         }
     }
+}
+
+/// How many rows each of so many candidates has.
+pub(crate) fn shares(rows: &[u16], candidates: usize) -> Vec<usize> {
+    let mut shares = vec![0; candidates];
+    for winner in rows {
+        if let Some(share) = shares.get_mut(usize::from(*winner)) {
+            *share += 1;
+        }
+    }
+    shares
 }
 
 #[cfg(test)]
