@@ -9,6 +9,8 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+#[cfg(feature = "alloc")]
+pub mod bounded;
 #[cfg(test)]
 #[cfg(feature = "alloc")]
 mod figures;

@@ -68,8 +68,17 @@ pub struct Draw {
 
 impl Draw {
     fn of(candidate: &Candidate, row: u16) -> Self {
-        let cost = neg_log2(hash(ROW_SEED, [candidate.id, u64::from(row)]));
-        Self { cost, weight: candidate.weight }
+        Self::from_hash(Self::hash(candidate.id, row.into()), candidate.weight)
+    }
+
+    /// What the candidate of this id rolls in this row.
+    #[inline(always)]
+    pub(crate) fn hash(id: u64, row: u32) -> u64 {
+        hash(ROW_SEED, [id, u64::from(row)])
+    }
+
+    pub(crate) fn from_hash(hash: u64, weight: Weight) -> Self {
+        Self { cost: neg_log2(hash), weight }
     }
 
     /// Cost per weight, compared exactly; the lesser one wins.
