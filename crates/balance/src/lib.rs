@@ -20,6 +20,8 @@ pub mod logarithm;
 #[cfg(feature = "alloc")]
 pub mod maglev;
 #[cfg(feature = "alloc")]
+pub mod proportional;
+#[cfg(feature = "alloc")]
 pub mod rendezvous;
 #[cfg(feature = "alloc")]
 pub mod size;
