@@ -19,6 +19,12 @@ pub(crate) fn fleet(fleet: u64, weights: &[u8]) -> Vec<Candidate> {
     weights.iter().zip(1..).map(candidate).collect()
 }
 
+/// The busiest candidate's rows over the mean, where all weights are equal.
+pub(crate) fn max_over_mean(shares: &[usize]) -> f64 {
+    let busiest = *shares.iter().max().unwrap();
+    busiest as f64 * shares.len() as f64 / shares.iter().sum::<usize>() as f64
+}
+
 /// What a change of the candidates moved, in fractions of all rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moves {
