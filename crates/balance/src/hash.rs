@@ -102,12 +102,39 @@ mod tests {
         assert_eq!(hash(0x2a, [0x1, 0x2, 0x3, 0x4, 0x5]), 0x56851e17faf3ff00);
     }
 
+    #[test]
+    fn rows_of_any_number_divide_the_hashes_evenly() {
+        for (hash, rows, row) in [
+            (0, 65_537, 0),
+            (u64::MAX, 65_537, 65_536),
+            (u64::MAX, u32::MAX, u32::MAX - 1),
+            (u64::MAX, 1, 0),
+            (u64::MAX, 0, 0),
+            (1 << 63, 65_537, 32_768),
+            // The last hash of the first of three rows, and the first of the second.
+            (0x5555_5555_ffff_ffff, 3, 0),
+            (0x5555_5556_0000_0000, 3, 1),
+        ] {
+            assert_eq!(row_in(hash, rows), row, "{hash:#x} of {rows}");
+        }
+    }
+
     fn agrees<const N: usize>(seed: u64, words: [u64; N]) {
         let expected = xxhash_rust::xxh64::xxh64(&octets(&words), seed);
         assert_eq!(hash(seed, words), expected, "{N} words");
     }
 
     proptest! {
+        #[test]
+        fn of_65536_rows_both_functions_name_the_same(hash: u64) {
+            prop_assert_eq!(row_in(hash, 65_536), u32::from(row_of(hash)));
+        }
+
+        #[test]
+        fn a_row_is_one_of_the_rows(hash: u64, rows in 1u32..) {
+            prop_assert!(row_in(hash, rows) < rows);
+        }
+
         #[test]
         fn agrees_with_another_implementation(seed: u64, words: [u64; 9]) {
             let [a, b, c, d, e, f, g, h, i] = words;

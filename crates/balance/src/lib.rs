@@ -9,8 +9,23 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+#[cfg(feature = "alloc")]
+pub mod bounded;
+#[cfg(test)]
+#[cfg(feature = "alloc")]
+mod figures;
 pub mod hash;
 #[cfg(feature = "alloc")]
 pub mod logarithm;
 #[cfg(feature = "alloc")]
+pub mod maglev;
+#[cfg(feature = "alloc")]
+pub mod proportional;
+#[cfg(feature = "alloc")]
 pub mod rendezvous;
+#[cfg(feature = "alloc")]
+mod sha256;
+#[cfg(feature = "alloc")]
+pub mod size;
+#[cfg(feature = "alloc")]
+pub mod table;

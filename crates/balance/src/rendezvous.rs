@@ -68,8 +68,17 @@ pub struct Draw {
 
 impl Draw {
     fn of(candidate: &Candidate, row: u16) -> Self {
-        let cost = neg_log2(hash(ROW_SEED, [candidate.id, u64::from(row)]));
-        Self { cost, weight: candidate.weight }
+        Self::from_hash(Self::hash(candidate.id, row.into()), candidate.weight)
+    }
+
+    /// What the candidate of this id rolls in this row.
+    #[inline(always)]
+    pub(crate) fn hash(id: u64, row: u32) -> u64 {
+        hash(ROW_SEED, [id, u64::from(row)])
+    }
+
+    pub(crate) fn from_hash(hash: u64, weight: Weight) -> Self {
+        Self { cost: neg_log2(hash), weight }
     }
 
     /// Cost per weight, compared exactly; the lesser one wins.
@@ -140,13 +149,7 @@ impl Rows {
 
     /// How many rows each candidate has won, in the candidates' order.
     pub fn shares(&self) -> Vec<usize> {
-        let mut shares = vec![0; self.candidates.len()];
-        for winner in &self.winners {
-            if let Some(share) = shares.get_mut(usize::from(*winner)) {
-                *share += 1;
-            }
-        }
-        shares
+        shares(&self.winners, self.candidates.len())
     }
 
     /// Every candidate's draw in this row, best first: why the row's winner is who it is.
@@ -223,6 +226,17 @@ impl Rows {
             *slot = present;
         }
     }
+}
+
+/// How many rows each of so many candidates has.
+pub(crate) fn shares(rows: &[u16], candidates: usize) -> Vec<usize> {
+    let mut shares = vec![0; candidates];
+    for winner in rows {
+        if let Some(share) = shares.get_mut(usize::from(*winner)) {
+            *share += 1;
+        }
+    }
+    shares
 }
 
 #[cfg(test)]
