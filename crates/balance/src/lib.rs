@@ -24,8 +24,6 @@ pub mod proportional;
 #[cfg(feature = "alloc")]
 pub mod rendezvous;
 #[cfg(feature = "alloc")]
-mod sha256;
-#[cfg(feature = "alloc")]
 pub mod size;
 #[cfg(feature = "alloc")]
 pub mod table;

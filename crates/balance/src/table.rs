@@ -4,11 +4,10 @@
 //! function of the selection, the size and the set of candidates: [`build`] sorts them by id and
 //! weight first, so that the order in which a configuration lists them changes no flow's
 //! candidate. Candidates of one id and one weight cannot be told apart: which of their places a
-//! row names follows the listing, and the digest does not see it.
+//! row names follows the listing, and the serialised form does not show it.
 
 use crate::hash::HASH_VERSION;
 use crate::rendezvous::{self, Candidate, MAX_CANDIDATES, NO_WINNER};
-use crate::sha256::sha256;
 use crate::size::TableSize;
 use crate::{bounded, maglev, proportional};
 use alloc::boxed::Box;
@@ -96,12 +95,8 @@ impl Table {
         rendezvous::shares(&self.rows, self.candidates.len())
     }
 
-    /// SHA-256 of [`Table::serialise`]: nodes whose digests are equal treat every flow alike.
-    pub fn digest(&self) -> [u8; 32] {
-        sha256(&self.serialise())
-    }
-
-    /// The table in a form that does not depend on the order in which the candidates were listed.
+    /// The table in a form that does not depend on the order in which the candidates were listed:
+    /// nodes that export equal SHA-256 digests of it treat every flow alike.
     ///
     /// All integers are big-endian, and nothing separates them:
     ///

@@ -16,6 +16,8 @@
 mod admit;
 mod answer;
 mod enter;
+#[cfg(any(test, feature = "fixed"))]
+pub mod host;
 pub mod index;
 pub mod layout;
 mod parse;

@@ -8,8 +8,8 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, ProgramArray, RingBuf};
 use datapath::lb::Scratch;
 use datapath::lb::layout::{
-    BUCKET, Backend, Hop, INTERFACES, Interface, Levels, Owned, Service, ServiceKey, Session, Settings,
-    Source, Traffic,
+    BUCKET, Backend, Hop, INTERFACES, Interface, Levels, Owned, Service, ServiceKey, Session,
+    Settings, Source, Traffic,
 };
 use wire::Address;
 

@@ -217,7 +217,8 @@ impl Core {
     pub fn verdicts(&self) -> Result<[u64; 4], Error> {
         let mut sums = [0; 4];
         for (place, sum) in (0..).zip(&mut sums) {
-            let counts = self.verdicts.get(&place, 0).map_err(|source| unread("VERDICTS", source))?;
+            let counts =
+                self.verdicts.get(&place, 0).map_err(|source| unread("VERDICTS", source))?;
             *sum = counts.iter().sum();
         }
         Ok(sums)

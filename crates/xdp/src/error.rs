@@ -37,7 +37,9 @@ pub enum Error {
         source: io::Error,
     },
     /// Another program is attached to the interface.
-    #[error("interface {interface} already has an XDP program (id {id}): detach it first, as with `ip link set {interface} xdp off`")]
+    #[error(
+        "interface {interface} already has an XDP program (id {id}): detach it first, as with `ip link set {interface} xdp off`"
+    )]
     Foreign {
         /// The interface.
         interface: String,

@@ -44,9 +44,9 @@ impl Link {
         let link: XdpLink = program.take_link(id).map_err(refused)?;
         // Without a link file descriptor the attachment would be the old kind, which nothing but
         // a detach by name ends.
-        let link: FdLink = link
-            .try_into()
-            .map_err(|error| refused(ProgramError::IOError(std::io::Error::other(format!("{error}")))))?;
+        let link: FdLink = link.try_into().map_err(|error| {
+            refused(ProgramError::IOError(std::io::Error::other(format!("{error}"))))
+        })?;
         Ok(Self { _link: link, mode })
     }
 }

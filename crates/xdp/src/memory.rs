@@ -29,11 +29,7 @@ impl<T: Plain> Memory<T> {
     const STRIDE: usize = size_of::<T>().next_multiple_of(8);
 
     /// Maps an array of `length` records.
-    pub(crate) fn map(
-        name: &'static str,
-        fd: BorrowedFd<'_>,
-        length: u32,
-    ) -> Result<Self, Error> {
+    pub(crate) fn map(name: &'static str, fd: BorrowedFd<'_>, length: u32) -> Result<Self, Error> {
         let refused = |source| Error::Memory { map: name, source };
         let length_usize = usize::try_from(length)
             .map_err(|_| refused(io::Error::other("more records than memory has places")))?;

@@ -8,6 +8,5 @@ fn every_stage_is_verified_within_its_bounds() {
     let core = Core::load(&Sizes::default()).unwrap();
     for verified in core.verified().unwrap() {
         println!("{:10} {:7} instructions", verified.program, verified.instructions);
-        
     }
 }

@@ -3,6 +3,7 @@
 extern crate std;
 
 use super::*;
+use sha2::{Digest, Sha256};
 use crate::figures::{Moves, candidates, fleet, max_over_mean};
 use crate::rendezvous::Weight;
 use alloc::format;
@@ -16,6 +17,10 @@ const SELECTIONS: [Selection; 4] = [
     Selection::Rendezvous { slack_permille: 50 },
     Selection::WeightedRandom,
 ];
+
+fn digest(table: &Table) -> [u8; 32] {
+    Sha256::digest(table.serialise()).into()
+}
 
 fn hex(digest: [u8; 32]) -> String {
     digest.iter().map(|octet| format!("{octet:02x}")).collect()
@@ -32,7 +37,7 @@ fn digests_agree_with_another_implementation() {
         "fcfc916c2e374976d78101c1af47a321b0916a7c53de67a1d9a355adf1a39b12",
     ]) {
         let table = build(selection, TableSize::new(251).unwrap(), &weighted);
-        assert_eq!(hex(table.digest()), expected, "{selection:?}");
+        assert_eq!(hex(digest(&table)), expected, "{selection:?}");
     }
     let equal = candidates(&[1; 10]);
     for (selection, expected) in [
@@ -47,11 +52,11 @@ fn digests_agree_with_another_implementation() {
         ),
     ] {
         let table = build(selection, TableSize::DEFAULT, &equal);
-        assert_eq!(hex(table.digest()), expected, "{selection:?}");
+        assert_eq!(hex(digest(&table)), expected, "{selection:?}");
     }
     let empty = build(Selection::Maglev, TableSize::new(5).unwrap(), &[]);
     let expected = "38db66419e262af4678430fd95bafdf556bd95a2be316f37cd3cdc94cdef4ce8";
-    assert_eq!(hex(empty.digest()), expected);
+    assert_eq!(hex(digest(&empty)), expected);
 }
 
 #[test]
@@ -76,7 +81,7 @@ fn what_tells_tables_apart_is_in_the_digest() {
         build(SELECTIONS[1], size(97), &fleet(1, &[1])),
         build(SELECTIONS[1], size(97), &[]),
     ] {
-        assert_ne!(base.digest(), other.digest(), "{:?}", other.selection());
+        assert_ne!(digest(&base), digest(&other), "{:?}", other.selection());
     }
 }
 
@@ -148,7 +153,7 @@ proptest! {
             build(selection, TableSize::new(997).unwrap(), &candidates)
         };
         let (one, other) = (table(&listed), table(&shuffled));
-        prop_assert_eq!(one.digest(), other.digest());
+        prop_assert_eq!(digest(&one), digest(&other));
         // Not the digest alone: each row names the same id and weight.
         let names = |table: &Table| -> Vec<_> {
             table.rows().iter().map(|row| table.candidates().get(usize::from(*row)).copied()).collect()

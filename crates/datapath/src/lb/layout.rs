@@ -228,6 +228,27 @@ pub struct Session {
     pub zero: [u8; 22],
 }
 
+impl Session {
+    /// A record that nobody uses.
+    pub const EMPTY: Self = Self {
+        client: Address::v6([0; 16]),
+        vip: Address::v6([0; 16]),
+        backend: Address::v6([0; 16]),
+        source: Address::v6([0; 16]),
+        client_port: [0; 2],
+        vip_port: [0; 2],
+        backend_port: [0; 2],
+        source_port: [0; 2],
+        protocol: 0,
+        flags: 0,
+        backend_id: 0,
+        last: 0,
+        state: 0,
+        to_client: Hop::NONE,
+        zero: [0; 22],
+    };
+}
+
 /// Bits of [`Session::flags`].
 pub mod session_flag {
     /// The client's address was translated.
