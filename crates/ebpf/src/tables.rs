@@ -11,13 +11,11 @@ use aya_ebpf::maps::Array;
 use core::ops::{Deref, DerefMut};
 use datapath::lb::layout::{
     BUCKET, Backend, Entry, Hop, INTERFACES, Interface, Owned, Row, Service, ServiceKey, Session,
-    Settings, Source,
+    Settings, Source, TICK_SHIFT,
 };
 use datapath::lb::{self, Direction, DropReason, Packet, Tables};
 use wire::{Address, Family};
 
-/// A tick is this power of two of the kernel's jiffies: a quarter of a second or so.
-const TICK_SHIFT: u32 = 6;
 /// How often a free session is reached for while other processors take them.
 const TAKE_TRIES: u32 = 8;
 /// Address families as the kernel numbers them.

@@ -228,20 +228,9 @@ impl Netlink {
     /// # Errors
     /// The kernel does not answer the lookup.
     pub fn route_is_local(&mut self, address: IpAddr) -> io::Result<bool> {
-        let lookup = route_message(address.into());
-        let mut message = RouteMessage::default();
-        message.header.address_family = lookup.header.address_family;
-        message.header.destination_prefix_length = lookup.header.destination_prefix_length;
-        message.attributes = lookup.attributes;
-        match self.request(RouteNetlinkMessage::GetRoute(message), 0) {
-            Ok(Some(RouteNetlinkMessage::NewRoute(route))) => {
-                Ok(route.header.kind == RouteType::Local)
-            }
-            Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel sent no route")),
-            Err(error) if is_no_route(&error) => Ok(false),
-            Err(error) => Err(error),
-        }
-        .map_err(|error| context(format!("look up the route to {address}"), error))
+        route_lookup(self, address)
+            .map(|route| route.is_some_and(|route| route.header.kind == RouteType::Local))
+            .map_err(|error| context(format!("look up the route to {address}"), error))
     }
 
     fn try_add_route(&mut self, route: Route<'_>) -> io::Result<()> {
@@ -286,12 +275,12 @@ impl Netlink {
         Ok(name_to_index(socket, link)?)
     }
 
-    fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+    pub(crate) fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.request(message, flags).map(|_| ())
     }
 
     /// Sends one request, waits for its acknowledgement, returns the message that came before it.
-    fn request(
+    pub(crate) fn request(
         &mut self,
         message: RouteNetlinkMessage,
         flags: u16,
@@ -350,7 +339,7 @@ fn split(mut datagram: &[u8]) -> io::Result<Vec<NetlinkMessage<RouteNetlinkMessa
     Ok(messages)
 }
 
-fn family(address: IpAddr) -> AddressFamily {
+pub(crate) fn family(address: IpAddr) -> AddressFamily {
     match address {
         IpAddr::V4(_) => AddressFamily::Inet,
         IpAddr::V6(_) => AddressFamily::Inet6,
@@ -378,6 +367,24 @@ fn route_message(destination: IpNet) -> RouteMessage {
     message.header.protocol = RouteProtocol::Static;
     message.attributes.push(RouteAttribute::Destination(destination.network().into()));
     message
+}
+
+/// The route that the kernel takes to `address`; `None` if there is none.
+pub(crate) fn route_lookup(
+    netlink: &mut Netlink,
+    address: IpAddr,
+) -> io::Result<Option<RouteMessage>> {
+    let lookup = route_message(address.into());
+    let mut message = RouteMessage::default();
+    message.header.address_family = lookup.header.address_family;
+    message.header.destination_prefix_length = lookup.header.destination_prefix_length;
+    message.attributes = lookup.attributes;
+    match netlink.request(RouteNetlinkMessage::GetRoute(message), 0) {
+        Ok(Some(RouteNetlinkMessage::NewRoute(route))) => Ok(Some(route)),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel sent no route")),
+        Err(error) if is_no_route(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a lookup failed because of what the table says: no route, or one of the kinds

@@ -2,7 +2,8 @@
 //! record of the session to be.
 
 use super::layout::{
-    Backend, Hop, Service, ServiceKey, Session, owned_kind, service_flag, session_state,
+    Backend, Hop, Service, ServiceKey, Session, backend_flag, owned_kind, service_flag,
+    session_state,
 };
 use super::parse::{Kind, Packet};
 use super::tables::Tables;
@@ -97,9 +98,19 @@ fn choose<T: Tables>(tables: &T, packet: &Packet, service: &Service) -> Result<u
     }
     let row = row_in(selection(packet, service), service.rows);
     let row = tables.row(service.rows_at.wrapping_add(row)).ok_or(DropReason::NoBackend)?;
-    let starts = packet.is_tcp_with(flag::SYN, flag::SYN | flag::ACK);
-    let local = if row.is_moving() && !starts { row.second() } else { row.first() };
-    tables.member(service.members_at.wrapping_add(local)).ok_or(DropReason::Internal)
+    let member = |local| {
+        let at = service.members_at.wrapping_add(local);
+        tables.member(at).ok_or(DropReason::Internal)
+    };
+    // In a row in transition what does not begin here began with the previous owner.
+    if row.is_moving() && !packet.is_tcp_with(flag::SYN, flag::SYN | flag::ACK) {
+        let previous = member(row.second())?;
+        let backend = tables.backend(previous).ok_or(DropReason::Internal)?;
+        if backend.flags & backend_flag::GONE == 0 {
+            return Ok(previous);
+        }
+    }
+    member(row.first())
 }
 
 /// The hash that names the flow's row: of the client, and of its port unless it is to stay with

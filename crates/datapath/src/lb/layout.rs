@@ -249,6 +249,19 @@ impl Session {
     };
 }
 
+impl Session {
+    /// The key that packets of this direction have.
+    #[must_use]
+    pub const fn key(&self, direction: Direction) -> FlowKey {
+        let (source, destination, source_port, destination_port) = match direction {
+            Direction::Forward => (self.client, self.vip, self.client_port, self.vip_port),
+            Direction::Reply => (self.backend, self.source, self.backend_port, self.source_port),
+        };
+        let protocol = self.protocol;
+        FlowKey { source, destination, source_port, destination_port, protocol, zero: [0; 3] }
+    }
+}
+
 /// Bits of [`Session::flags`].
 pub mod session_flag {
     /// The client's address was translated.
@@ -326,6 +339,10 @@ impl Entry {
         if self.0 & 1 == 0 { Direction::Forward } else { Direction::Reply }
     }
 }
+
+/// In the kernel a tick of the sessions' clock is this power of two of its jiffies: a quarter of a
+/// second or so, so that a session in use is not written with every packet.
+pub const TICK_SHIFT: u32 = 6;
 
 /// Words of one bucket of the index: a cache line.
 pub const BUCKET: usize = 8;
