@@ -25,3 +25,6 @@ pub use events::Events;
 pub use link::{Link, Mode};
 pub use memory::{Memory, Pairs};
 pub use plain::{Octets, Plain};
+
+/// What the kernel says of a map.
+pub use aya::maps::MapError;
