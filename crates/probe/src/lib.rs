@@ -11,12 +11,16 @@
 #![forbid(unsafe_code)]
 
 mod echoes;
+mod error;
 mod mtu;
 mod prober;
+mod sockets;
 
 use std::net::IpAddr;
 
-pub use prober::{Error, Prober, Sockets};
+pub use error::Error;
+pub use prober::Prober;
+pub use sockets::Sockets;
 pub use wire::Family;
 
 /// A backend to be checked.
