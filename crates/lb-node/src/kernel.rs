@@ -105,8 +105,12 @@ impl Kernel {
         for (name, service) in &plan.services {
             self.install(name, service, now)?;
         }
-        let gone: Vec<_> =
-            self.installed.keys().filter(|name| !plan.services.contains_key(*name)).cloned().collect();
+        let gone: Vec<_> = self
+            .installed
+            .keys()
+            .filter(|name| !plan.services.contains_key(*name))
+            .cloned()
+            .collect();
         for name in gone {
             self.remove(&name, now)?;
         }
@@ -353,10 +357,8 @@ impl Kernel {
                 found.entry(key).and_modify(|other| *other = None).or_insert(Some(service.key));
             }
         }
-        let wanted: BTreeMap<[u8; 24], ServiceKey> = found
-            .into_iter()
-            .filter_map(|(key, service)| Some((octets(&key), service?)))
-            .collect();
+        let wanted: BTreeMap<[u8; 24], ServiceKey> =
+            found.into_iter().filter_map(|(key, service)| Some((octets(&key), service?))).collect();
         let failed = |source| Error::Map { map: "ORIGINS", source };
         for key in self.origins.keys().filter(|key| !wanted.contains_key(*key)) {
             self.core.origins.remove(&Octets(from_octets(key))).map_err(failed)?;

@@ -102,7 +102,9 @@ fn service(mapping: &NatLbMapping, config: &Config, world: &impl World) -> Servi
     backends.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     let living = (0u16..).zip(&backends).filter(|(_, (backend, _))| backend.alive);
     let (places, candidates): (Vec<u16>, Vec<Candidate>) = living
-        .map(|(place, (backend, weight))| (place, Candidate { id: id(&backend.name), weight: *weight }))
+        .map(|(place, (backend, weight))| {
+            (place, Candidate { id: id(&backend.name), weight: *weight })
+        })
         .unzip();
     let table = build(spec.selection, &candidates);
     let rows = if candidates.is_empty() { &[] } else { table.rows() };
@@ -216,12 +218,12 @@ fn id(name: &str) -> u64 {
 /// Every address of a range.
 fn addresses(first: IpAddr, last: IpAddr) -> Box<dyn Iterator<Item = Address>> {
     match (first, last) {
-        (IpAddr::V4(first), IpAddr::V4(last)) => Box::new(
-            (u32::from(first)..=u32::from(last)).map(|n| Address::v4(n.to_be_bytes())),
-        ),
-        (IpAddr::V6(first), IpAddr::V6(last)) => Box::new(
-            (u128::from(first)..=u128::from(last)).map(|n| Address::v6(n.to_be_bytes())),
-        ),
+        (IpAddr::V4(first), IpAddr::V4(last)) => {
+            Box::new((u32::from(first)..=u32::from(last)).map(|n| Address::v4(n.to_be_bytes())))
+        }
+        (IpAddr::V6(first), IpAddr::V6(last)) => {
+            Box::new((u128::from(first)..=u128::from(last)).map(|n| Address::v6(n.to_be_bytes())))
+        }
         _ => Box::new(std::iter::empty()),
     }
 }

@@ -102,7 +102,7 @@ pub mod backend_flag {
 }
 
 /// An address, and its ports, that clients' addresses are translated to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Source {
     /// The address.

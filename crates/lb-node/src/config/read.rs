@@ -157,8 +157,7 @@ impl Reader<'_> {
                 let theirs = &other.addresses.addresses;
                 mine.clone().any(|range| theirs.iter().any(|their| overlap(range, their)))
             }) {
-                let message =
-                    format!("shares an address with pool \"{}\"", other.addresses.name);
+                let message = format!("shares an address with pool \"{}\"", other.addresses.name);
                 self.wrong(entry, "addresses", message);
             }
             pools.push(pool);
@@ -189,8 +188,7 @@ impl Reader<'_> {
         if count > MAX_POOL_ADDRESSES as u128 {
             self.wrong(table, "addresses", format!("more than {MAX_POOL_ADDRESSES} addresses"));
         }
-        if addresses.iter().any(|range| range.start().is_ipv4() != addresses[0].start().is_ipv4())
-        {
+        if addresses.iter().any(|range| range.start().is_ipv4() != addresses[0].start().is_ipv4()) {
             self.wrong(table, "addresses", "are of both families: make two pools".into());
         }
         let ports = self.ports(table, "ports").unwrap_or(1024..=65_535);
