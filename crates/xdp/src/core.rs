@@ -116,6 +116,8 @@ pub struct Core {
     pub traffic: PerCpuArray<MapData, Octets<Traffic>>,
     drops: PerCpuArray<MapData, u64>,
     verdicts: PerCpuArray<MapData, u64>,
+    /// The kernel empties the table when nobody in userspace holds it any more.
+    _stages: ProgramArray<MapData>,
 }
 
 impl Core {
@@ -142,7 +144,7 @@ impl Core {
             .map_max_entries("SESSIONS", sizes.sessions)
             .map_max_entries("FREE", sizes.free_places() / 2)
             .load(OBJECT)?;
-        load_stages(&mut ebpf)?;
+        let stages = load_stages(&mut ebpf)?;
         let shared = Shared {
             settings: memory(&mut ebpf, "SETTINGS", 1)?,
             levels: memory(&mut ebpf, "LEVELS", 1)?,
@@ -163,6 +165,7 @@ impl Core {
             traffic: take(&mut ebpf, "TRAFFIC")?,
             drops: take(&mut ebpf, "DROPS")?,
             verdicts: take(&mut ebpf, "VERDICTS")?,
+            _stages: stages,
             ebpf,
         })
     }
@@ -265,7 +268,7 @@ fn programs() -> impl Iterator<Item = &'static str> {
 const CLOCK: &str = "clock";
 
 /// Loads every program, and enters the stages where the first one looks for them.
-fn load_stages(ebpf: &mut Ebpf) -> Result<(), Error> {
+fn load_stages(ebpf: &mut Ebpf) -> Result<ProgramArray<MapData>, Error> {
     for name in programs().chain([CLOCK]) {
         program_mut(ebpf, name)?.load().map_err(|source| refused(name, source))?;
     }
@@ -275,8 +278,7 @@ fn load_stages(ebpf: &mut Ebpf) -> Result<(), Error> {
         let fd = program.fd().map_err(|source| refused(stage.name(), source))?;
         table.set(*stage as u32, fd, 0).map_err(|source| unread("STAGES", source))?;
     }
-    // The programs hold the table.
-    Ok(())
+    Ok(table)
 }
 
 fn program<'a>(ebpf: &'a Ebpf, name: &'static str) -> Result<&'a Xdp, Error> {
