@@ -27,10 +27,28 @@ pub(crate) fn claim(context: XdpContext) -> u32 {
     stage(&context, Stage::Claim)
 }
 
-/// ARP and neighbour discovery.
+/// ARP, neighbour discovery, and echoes of virtual addresses.
 #[xdp]
 pub(crate) fn answer(context: XdpContext) -> u32 {
     stage(&context, Stage::Answer)
+}
+
+/// ICMP errors about packets of sessions.
+#[xdp]
+pub(crate) fn error(context: XdpContext) -> u32 {
+    stage(&context, Stage::Error)
+}
+
+/// First segments whose segments are to be smaller.
+#[xdp]
+pub(crate) fn clamp(context: XdpContext) -> u32 {
+    stage(&context, Stage::Clamp)
+}
+
+/// Packets that go no further.
+#[xdp]
+pub(crate) fn refuse(context: XdpContext) -> u32 {
+    stage(&context, Stage::Refuse)
 }
 
 /// Not of the packet path: tells userspace the clock by which sessions age, the lower half of the
@@ -68,13 +86,22 @@ fn finish(verdict: Verdict) -> u32 {
             // SAFETY: a helper without memory.
             unsafe { bpf_redirect(interface, 0) as u32 }
         }
+        Verdict::Answer(reason) => {
+            count_drop(reason);
+            count(1, xdp_action::XDP_TX)
+        }
         Verdict::Drop(reason) => {
-            if let Some(drops) = DROPS.get_ptr_mut(reason.index() as u32) {
-                // SAFETY: the record is this processor's.
-                unsafe { *drops += 1 };
-            }
+            count_drop(reason);
             count(3, xdp_action::XDP_DROP)
         }
+    }
+}
+
+#[inline(always)]
+fn count_drop(reason: DropReason) {
+    if let Some(drops) = DROPS.get_ptr_mut(reason.index() as u32) {
+        // SAFETY: the record is this processor's.
+        unsafe { *drops += 1 };
     }
 }
 

@@ -151,8 +151,7 @@ async fn build_and_run(
     let checks = Checks::new(sockets()?).map_err(text)?;
     let mut attached = Vec::new();
     for link in &links {
-        let mac = link.mac.unwrap_or_default();
-        kernel.add_interface(link.index, mac).map_err(text)?;
+        kernel.add_interface(link).map_err(text)?;
         let mode = match config.data_plane {
             DataPlane::Native => Mode::Native,
             DataPlane::Generic => Mode::Generic,

@@ -7,6 +7,7 @@ use datapath::lb::layout::{
     self, Interface, Owned, Row, ServiceKey, Source, Traffic, backend_flag, owned_kind,
     service_flag,
 };
+use netio::links::Link;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -89,8 +90,14 @@ impl Kernel {
     ///
     /// # Errors
     /// The map does not take it.
-    pub fn add_interface(&mut self, index: u32, mac: [u8; 6]) -> Result<(), Error> {
-        let record = Interface { index, mac, zero: [0; 2] };
+    pub fn add_interface(&mut self, link: &Link) -> Result<(), Error> {
+        let index = link.index;
+        let own = |v4: bool| {
+            let found = link.addresses.iter().find(|address| address.is_ipv4() == v4);
+            found.map_or(Address::v6([0; 16]), |address| Address::from(*address))
+        };
+        let mac = link.mac.unwrap_or_default();
+        let record = Interface { index, mac, zero: [0; 6], v4: own(true), v6: own(false) };
         let place = index & (layout::INTERFACES - 1);
         let set = self.core.interfaces.set(place, Octets(record), 0);
         set.map_err(|source| Error::Map { map: "LINKS", source })

@@ -4,6 +4,7 @@ use crate::context::context;
 use crate::netlink::{Netlink, route_lookup};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp};
 use netlink_packet_route::neighbour::{
     NeighbourAttribute, NeighbourExtFlags, NeighbourFlags, NeighbourMessage, NeighbourState,
@@ -25,6 +26,8 @@ pub struct Link {
     pub mtu: u32,
     /// The XDP program that it runs.
     pub program: Option<u32>,
+    /// Its addresses of more than one link, as the kernel lists them.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// How the host reaches an address.
@@ -49,11 +52,29 @@ impl Netlink {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.to_owned()));
         match self.request(RouteNetlinkMessage::GetLink(message), 0) {
-            Ok(Some(RouteNetlinkMessage::NewLink(link))) => Ok(read_link(&link, name)),
+            Ok(Some(RouteNetlinkMessage::NewLink(link))) => {
+                let mut link = read_link(&link, name);
+                self.addresses(link.index).map(|addresses| {
+                    link.addresses = addresses;
+                    link
+                })
+            }
             Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel sent no link")),
             Err(error) => Err(error),
         }
         .map_err(|error| context(format!("look at interface {name}"), error))
+    }
+
+    /// The addresses of a link that packets over more than one link can have.
+    fn addresses(&mut self, link: u32) -> io::Result<Vec<IpAddr>> {
+        let list = self.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+        let own = list.into_iter().filter_map(|message| match message {
+            RouteNetlinkMessage::NewAddress(address) if address.header.index == link => {
+                local_address(&address)
+            }
+            _ => None,
+        });
+        Ok(own.filter(|address| wire::Address::from(*address).is_routable()).collect())
     }
 
     /// The way to `address`; `None` if the routing table has none.
@@ -120,6 +141,7 @@ fn read_link(message: &LinkMessage, asked: &str) -> Link {
         mac: None,
         mtu: 0,
         program: None,
+        addresses: Vec::new(),
     };
     for attribute in &message.attributes {
         match attribute {
@@ -135,6 +157,19 @@ fn read_link(message: &LinkMessage, asked: &str) -> Link {
         }
     }
     link
+}
+
+/// The host's own end of an address: on a point-to-point link the other is the peer's.
+fn local_address(message: &AddressMessage) -> Option<IpAddr> {
+    let mut found = None;
+    for attribute in &message.attributes {
+        match attribute {
+            AddressAttribute::Local(address) => return Some(*address),
+            AddressAttribute::Address(address) => found = Some(*address),
+            _ => {}
+        }
+    }
+    found
 }
 
 fn ip(address: &RouteAddress) -> Option<IpAddr> {

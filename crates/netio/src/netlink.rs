@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use ipnet::IpNet;
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NLMSG_ALIGNTO,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NLMSG_ALIGNTO,
     NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
@@ -31,6 +31,8 @@ use crate::context::context;
 const MAX_REPLY_BYTES: usize = 64 * 1024;
 /// Most datagrams read for one request: the answer, its acknowledgement, and stale ones.
 const MAX_REPLIES: usize = 16;
+/// Most datagrams read for one list: some tens of thousands of entries.
+const MAX_DUMP_DATAGRAMS: usize = 4096;
 /// `RT_TABLE_LOCAL` of rtnetlink(7): what is delivered to this host.
 const TABLE_LOCAL: u8 = 255;
 /// `1 << RTAX_MTU`: the MTU metric is locked, path MTU discovery does not change it.
@@ -311,6 +313,37 @@ impl Netlink {
             }
         }
         Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel did not acknowledge"))
+    }
+
+    /// Sends one request for a list, and returns the whole of it.
+    pub(crate) fn dump(
+        &mut self,
+        message: RouteNetlinkMessage,
+    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+        header.sequence_number = self.sequence;
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        let mut list = Vec::new();
+        for _ in 0..MAX_DUMP_DATAGRAMS {
+            for reply in split(&self.receive()?)? {
+                if reply.header.sequence_number != self.sequence {
+                    continue;
+                }
+                match reply.payload {
+                    NetlinkPayload::Done(_) => return Ok(list),
+                    NetlinkPayload::Error(error) => return Err(error.to_io()),
+                    NetlinkPayload::InnerMessage(message) => list.push(message),
+                    _ => {}
+                }
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's list does not end"))
     }
 
     fn receive(&self) -> io::Result<Vec<u8>> {

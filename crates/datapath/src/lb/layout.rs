@@ -377,7 +377,11 @@ pub struct Interface {
     /// Its Ethernet address.
     pub mac: Mac,
     /// Zero.
-    pub zero: [u8; 2],
+    pub zero: [u8; 6],
+    /// Its IPv4 address, or the unspecified one: who tells of packets that go no further.
+    pub v4: Address,
+    /// Its IPv6 address, or the unspecified one.
+    pub v6: Address,
 }
 
 /// Records of interfaces: the lower bits of an interface's index are its place.
@@ -438,4 +442,5 @@ const _: () = {
     assert!(size_of::<Source>() == 24);
     assert!(size_of::<Hop>() == 22);
     assert!(size_of::<Session>() == 128);
+    assert!(size_of::<Interface>() == 48);
 };
