@@ -17,6 +17,7 @@ mod events;
 mod link;
 mod memory;
 mod plain;
+mod stub;
 
 pub use crate::core::{Core, Shared, Sizes, Verified};
 pub use clock::Clock;
@@ -25,6 +26,7 @@ pub use events::Events;
 pub use link::{Link, Mode};
 pub use memory::{Memory, Pairs};
 pub use plain::{Octets, Plain};
+pub use stub::Stub;
 
 /// What the kernel says of a map.
 pub use aya::maps::MapError;
