@@ -15,6 +15,7 @@ mod privilege;
 mod report;
 mod test;
 mod tidy;
+mod tool;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
