@@ -50,7 +50,7 @@ pub(crate) fn advisories(missing: Missing) -> anyhow::Result<Outcome> {
             return Ok(Outcome::Skipped(why.to_owned()));
         }
     }
-    let check = ["check", "--hide-inclusion-graph", "--disable-fetch", "advisories"];
+    let check = ["--offline", "check", "--hide-inclusion-graph", "advisories"];
     run(in_workspace(&program)?.args(check))?;
     Ok(Outcome::Passed)
 }
