@@ -6,8 +6,8 @@
 //!                                                  crates/ebpf/castellum.bpf.o ──> crates/xdp
 //! ```
 //! The same sources give the same octets in any directory, so that a digest tells whether the
-//! object that is checked in is the one that its sources say. Clippy has no driver of the
-//! compiler that builds it: what it checks of the crate is what is left of it on the host.
+//! object that is checked in is the one that its sources say. `cargo xtask check` sees what is
+//! left of the crate on the host, which is nothing; `--clippy` sees what is built for BPF.
 
 mod strip;
 mod toolchain;
@@ -37,6 +37,8 @@ pub(crate) enum Purpose {
     Replace,
     /// Compare it with the one that is there.
     Check,
+    /// Lint what is built only for BPF.
+    Clippy,
 }
 
 /// `cargo xtask ebpf [--check]`.
@@ -46,6 +48,7 @@ pub(crate) fn run_task(purpose: Purpose, missing: Missing) -> anyhow::Result<Exi
     report.step("BPF object", advice, || match purpose {
         Purpose::Replace => replace(missing),
         Purpose::Check => check(missing),
+        Purpose::Clippy => clippy(missing),
     });
     Ok(report.finish())
 }
@@ -74,6 +77,17 @@ fn replace(missing: Missing) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+fn clippy(missing: Missing) -> anyhow::Result<Outcome> {
+    let command = match Toolchain::find(missing)? {
+        Ok(toolchain) => toolchain.clippy(&work()?, missing)?,
+        Err(why) => Err(why),
+    };
+    match command {
+        Ok(mut command) => run(&mut command).map(|()| Outcome::Passed),
+        Err(why) => bail!(why),
+    }
+}
+
 /// What came of an attempt to build.
 enum Built {
     /// The object is in this file.
@@ -83,7 +97,7 @@ enum Built {
 }
 
 fn build(missing: Missing) -> anyhow::Result<Built> {
-    let work = target_directory()?.join("ebpf");
+    let work = work()?;
     let toolchain = match Toolchain::find(missing)? {
         Ok(toolchain) => toolchain,
         Err(why) => return Ok(Built::Not(why)),
@@ -94,6 +108,11 @@ fn build(missing: Missing) -> anyhow::Result<Built> {
     let object = work.join(OBJECT);
     fs::write(&object, stripped).with_context(|| format!("write {}", object.display()))?;
     Ok(Built::Object(object))
+}
+
+/// Where it is built, apart from what is built for the host.
+fn work() -> anyhow::Result<PathBuf> {
+    Ok(target_directory()?.join("ebpf"))
 }
 
 fn compare(object: &Path) -> anyhow::Result<Outcome> {

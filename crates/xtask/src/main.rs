@@ -46,6 +46,9 @@ enum Task {
         /// Compare it with the one that is checked in instead
         #[arg(long)]
         check: bool,
+        /// Run clippy on what is built only for BPF instead
+        #[arg(long, conflicts_with = "check")]
+        clippy: bool,
         #[command(flatten)]
         tools: Tools,
     },
@@ -115,8 +118,12 @@ fn main() -> ExitCode {
         Task::Check(tools) => check::run_task(tools.missing()),
         Task::Test(tools) => test::run_task(tools.missing()),
         Task::Tidy => tidy::run_task(),
-        Task::Ebpf { check, tools } => {
-            let purpose = if check { Purpose::Check } else { Purpose::Replace };
+        Task::Ebpf { check, clippy, tools } => {
+            let purpose = match (check, clippy) {
+                (true, _) => Purpose::Check,
+                (_, true) => Purpose::Clippy,
+                _ => Purpose::Replace,
+            };
             ebpf::run_task(purpose, tools.missing())
         }
         Task::Lab { filter } => lab::run_task(filter.as_deref()),

@@ -28,7 +28,7 @@ pub(crate) enum Probe {
     DebianPackage,
 }
 
-/// Beside them stand `COMPILER`'s: `cargo xtask test --install` installs no other packages.
+/// Beside them stand those of the BPF object below: `cargo xtask test --install` installs no other packages.
 pub(crate) const PEERS: &[Peer] = &[
     program("ip", "iproute2", "every lab"),
     program("nft", "nftables", "labs with guards and routers that drop"),
@@ -78,6 +78,10 @@ pub(crate) const COMPILER: &[Peer] = &[
     package("rustc-web", "a compiler that has no `core` for BPF, and builds it"),
     package("rust-web-src", "the sources of `core`"),
 ];
+
+/// What `cargo xtask ebpf --clippy` needs beside them.
+pub(crate) const CLIPPY: &[Peer] =
+    &[package("rust-web-clippy", "the driver of clippy that belongs to the compiler")];
 
 /// Debian's Python, whatever comes first in `PATH`.
 const DEBIAN_PYTHON: &str = "/usr/bin/python3";

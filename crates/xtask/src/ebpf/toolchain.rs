@@ -26,6 +26,9 @@ pub(super) const PROFILE: &str = "bpf";
 /// The compiler that built the object; another one makes another object.
 const RELEASE: &str = "1.96.0";
 const RUSTC: &str = "/usr/bin/rustc";
+const CLIPPY: &str = "/usr/bin/clippy-driver";
+/// The other crates are linted on the host; in the form that `cargo clippy` hands it over.
+const NO_DEPENDENCIES: &str = "--no-deps__CLIPPY_HACKERY__";
 const LINKER: Tool = Tool { name: "bpf-linker", version: "0.10.0", minutes: "about 1 minute" };
 /// `cargo xtask ebpf` says so.
 const CANNOT: &str = "the BPF object cannot be built";
@@ -66,7 +69,26 @@ impl Toolchain {
 
     /// The command that builds the object below `work`.
     pub(super) fn build(&self, work: &Path) -> anyhow::Result<Command> {
-        let mut command = cargo(["build", "--locked", "--package", "ebpf", "-Z", "build-std=core"]);
+        self.cargo("build", work)
+    }
+
+    /// The command that runs clippy on what is built only for BPF; `Err` says what is not there.
+    pub(super) fn clippy(
+        &self,
+        work: &Path,
+        missing: Missing,
+    ) -> anyhow::Result<Result<Command, String>> {
+        if let Outcome::Skipped(why) = apt::provide(missing, peers::CLIPPY, "clippy cannot run")? {
+            return Ok(Err(why));
+        }
+        let mut command = self.cargo("check", work)?;
+        // What `cargo clippy` does, with the driver that belongs to this compiler.
+        command.env("RUSTC_WORKSPACE_WRAPPER", CLIPPY).env("CLIPPY_ARGS", NO_DEPENDENCIES);
+        Ok(Ok(command))
+    }
+
+    fn cargo(&self, task: &str, work: &Path) -> anyhow::Result<Command> {
+        let mut command = cargo([task, "--locked", "--package", "ebpf", "-Z", "build-std=core"]);
         command.args(["--target", TARGET, "--profile", PROFILE, "--target-dir"]).arg(work);
         command
             .env("RUSTC", RUSTC)
@@ -88,6 +110,8 @@ impl Toolchain {
         let mut flags: Vec<String> = [
             "-Ctarget-cpu=v3",
             "-Ctarget-feature=+alu32,+allows-misaligned-mem-access",
+            // The workspace's lints are errors, as they are in `cargo xtask check`.
+            "-Dwarnings",
             "-Cdebuginfo=2",
             "-Clink-arg=--btf",
             // The verifier's messages quote source lines. Without these flags the linker reads
