@@ -75,13 +75,13 @@ pub(crate) const PEERS: &[Peer] = &[
 
 /// What `cargo xtask ebpf` builds with.
 pub(crate) const COMPILER: &[Peer] = &[
-    package("rustc-web", "a compiler that has no `core` for BPF, and builds it"),
-    package("rust-web-src", "the sources of `core`"),
+    package("rustc-web", "the BPF object"),
+    package("rust-web-src", "the library `core` in the BPF object"),
 ];
 
 /// What `cargo xtask ebpf --clippy` needs beside them.
 pub(crate) const CLIPPY: &[Peer] =
-    &[package("rust-web-clippy", "the driver of clippy that belongs to the compiler")];
+    &[package("rust-web-clippy", "lints of what is built only for BPF")];
 
 /// Debian's Python, whatever comes first in `PATH`.
 const DEBIAN_PYTHON: &str = "/usr/bin/python3";
