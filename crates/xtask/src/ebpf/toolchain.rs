@@ -114,8 +114,8 @@ impl Toolchain {
             "-Dwarnings",
             "-Cdebuginfo=2",
             "-Clink-arg=--btf",
-            // The verifier's messages quote source lines. Without these flags the linker reads
-            // them from whatever files have the names after the mapping below.
+            // The verifier's messages quote source lines. The compiler hands over those of the
+            // crate that it compiles; the others are named, not quoted.
             "-Zdwarf-version=5",
             "-Zembed-source=yes",
         ]
@@ -132,7 +132,10 @@ impl Toolchain {
         let library = self.sysroot.join(LIBRARY);
         let canonical = fs::canonicalize(&library)
             .with_context(|| format!("find the library's sources in {}", library.display()))?;
-        let mut places = vec![(root(), "/castellum"), (library, "/rust"), (canonical, "/rust")];
+        // Not /castellum, where a checkout may lie: the linker reads files of these names, if
+        // there are any, for lines that the compiler has not handed over.
+        let mut places =
+            vec![(root(), "/castellum-sources"), (library, "/rust"), (canonical, "/rust")];
         places.extend(registries()?.into_iter().map(|registry| (registry, "/crates")));
         Ok(places)
     }
