@@ -11,42 +11,49 @@ use datapath::lb::{self, DropReason, Next, Scratch, Stage, Verdict};
 
 /// Every frame: what an interface runs.
 #[xdp]
+#[inline(always)]
 pub(crate) fn enter(context: XdpContext) -> u32 {
     stage(&context, Stage::Enter)
 }
 
 /// Packets without a session.
 #[xdp]
+#[inline(always)]
 pub(crate) fn admit(context: XdpContext) -> u32 {
     stage(&context, Stage::Admit)
 }
 
 /// New sessions.
 #[xdp]
+#[inline(always)]
 pub(crate) fn claim(context: XdpContext) -> u32 {
     stage(&context, Stage::Claim)
 }
 
 /// ARP, neighbour discovery, and echoes of virtual addresses.
 #[xdp]
+#[inline(always)]
 pub(crate) fn answer(context: XdpContext) -> u32 {
     stage(&context, Stage::Answer)
 }
 
 /// ICMP errors about packets of sessions.
 #[xdp]
+#[inline(always)]
 pub(crate) fn error(context: XdpContext) -> u32 {
     stage(&context, Stage::Error)
 }
 
 /// First segments whose segments are to be smaller.
 #[xdp]
+#[inline(always)]
 pub(crate) fn clamp(context: XdpContext) -> u32 {
     stage(&context, Stage::Clamp)
 }
 
 /// Packets that go no further.
 #[xdp]
+#[inline(always)]
 pub(crate) fn refuse(context: XdpContext) -> u32 {
     stage(&context, Stage::Refuse)
 }
@@ -54,6 +61,7 @@ pub(crate) fn refuse(context: XdpContext) -> u32 {
 /// Not of the packet path: tells userspace the clock by which sessions age, the lower half of the
 /// kernel's jiffies, as its verdict.
 #[xdp]
+#[inline(always)]
 pub(crate) fn clock(_: XdpContext) -> u32 {
     // SAFETY: a helper without arguments.
     unsafe { bpf_jiffies64() as u32 }

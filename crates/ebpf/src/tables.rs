@@ -55,19 +55,19 @@ fn pair(map: &Array<[u32; 2]>, at: u32) -> Option<u32> {
 
 /// A question about a route, in words: the compiler zeroes and aligns them by eights.
 #[repr(transparent)]
-struct Request([u64; 8]);
+struct Request(core::mem::MaybeUninit<[u64; 8]>);
 
 impl Request {
-    /// Zeroes, word by word: the compiler would call its own loop over octets.
+    /// Zeroes, word by word and in place: the compiler would call its own loop over octets, also
+    /// to move words that it knows to be zeroes.
     #[inline(always)]
-    fn zeroed() -> Self {
-        let mut words = core::mem::MaybeUninit::<[u64; 8]>::uninit();
+    fn zero(&mut self) -> &mut Lookup {
         for at in 0..8 {
             // SAFETY: there are eight words.
-            unsafe { words.as_mut_ptr().cast::<u64>().add(at).write_volatile(0) };
+            unsafe { self.0.as_mut_ptr().cast::<u64>().add(at).write_volatile(0) };
         }
-        // SAFETY: all eight words are written.
-        Self(unsafe { words.assume_init() })
+        // SAFETY: all zeroes is a value of the structure, which is as large and less aligned.
+        unsafe { &mut *self.0.as_mut_ptr().cast() }
     }
 }
 
@@ -273,9 +273,8 @@ impl Tables for MapTables {
         destination: &Address,
         hop: &mut Hop,
     ) -> Result<(), DropReason> {
-        let mut lookup = Request::zeroed();
-        // SAFETY: all zeroes is a value of the structure, which is as large and less aligned.
-        let lookup: &mut Lookup = unsafe { &mut *(&raw mut lookup).cast() };
+        let mut request = Request(core::mem::MaybeUninit::uninit());
+        let lookup = request.zero();
         lookup.l4_protocol = packet.key.protocol;
         lookup.ifindex = self.ingress;
         lookup.__bindgen_anon_1.tot_len = 0;

@@ -66,12 +66,8 @@ impl Stub {
         };
         let program = bpf(PROG_LOAD, &mut load).map_err(refused)?;
         let descriptor = u32::try_from(program.as_raw_fd()).unwrap_or(u32::MAX);
-        let mut create = Create {
-            program: descriptor,
-            interface: index,
-            attach: ATTACH_XDP,
-            flags: IN_DRIVER,
-        };
+        let mut create =
+            Create { program: descriptor, interface: index, attach: ATTACH_XDP, flags: IN_DRIVER };
         bpf(LINK_CREATE, &mut create).map(Self).map_err(refused)
     }
 }

@@ -2,7 +2,7 @@
 //! behind one service alone, its answers name that service, and the table names the backend of
 //! every packet. It bridges what no session remembers: a full table, a flood, a new node.
 
-use super::layout::{Backend, Direction, Hop, ServiceKey};
+use super::layout::{Backend, Direction, ServiceKey};
 use super::parse::{Kind, Packet};
 use super::rewrite::{self, To};
 use super::tables::Tables;
@@ -64,7 +64,8 @@ pub(super) fn reply<F: Frame, T: Tables>(
         return Ok(PASS);
     }
     let Some(service) = origin(tables, packet) else { return Ok(PASS) };
-    *way = Hop::NONE;
+    // Of no generation: looked up anew.
+    (way.generation, way.interface) = ([0; 2], [0; 4]);
     send::way(tables, packet, way, &service.address, &packet.key.destination)?;
     if let Some(refused) = send::refuse(packet, way) {
         *refusal = refused;
