@@ -2,17 +2,20 @@
 //! replaced record makes a service's change whole.
 
 use crate::extents::{Extent, Extents, Full};
+use crate::ids::Ids;
 use crate::plan::{Plan, PlannedBackend, Service};
+use crate::sweeper::Census;
 use datapath::lb::layout::{
     self, Interface, Owned, Row, ServiceKey, Source, Traffic, backend_flag, owned_kind,
     service_flag,
 };
 use netio::links::Link;
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::Address;
-use xdp::{Core, Octets, Sizes};
+use xdp::{Core, Octets, PerCpuValues, Pins, Sizes};
 
 /// The maps, and what was put into them.
 pub struct Kernel {
@@ -21,9 +24,11 @@ pub struct Kernel {
     members: Extents<u32>,
     sources: Extents<Source>,
     ids: Ids,
-    installed: BTreeMap<String, Installed>,
+    installed: BTreeMap<[u8; 24], Installed>,
     owned: BTreeSet<Address>,
     origins: BTreeMap<[u8; 24], ServiceKey>,
+    /// The backends to which an earlier process sent new flows.
+    served: BTreeSet<u64>,
 }
 
 /// A service as it is in the maps.
@@ -63,22 +68,95 @@ pub enum Error {
 }
 
 impl Kernel {
-    /// Maps of these sizes, still empty.
+    /// The packet core with these maps: those that are pinned, with all that is in them, or new
+    /// ones.
     ///
     /// # Errors
     /// The kernel refuses them.
-    pub fn load(sizes: &Sizes) -> Result<Self, Error> {
-        let core = Core::load(sizes)?;
-        Ok(Self {
-            core,
+    pub fn load(sizes: &Sizes, pins: Option<&Pins>) -> Result<Self, Error> {
+        let core = Core::load(sizes, pins)?;
+        let mut kernel = Self {
             rows: Extents::new(sizes.rows),
             members: Extents::new(sizes.members),
             sources: Extents::new(sizes.sources),
             ids: Ids::new(sizes.backends),
+            core,
             installed: BTreeMap::new(),
             owned: BTreeSet::new(),
             origins: BTreeMap::new(),
-        })
+            served: BTreeSet::new(),
+        };
+        kernel.adopt();
+        Ok(kernel)
+    }
+
+    /// Whether an earlier process has left sessions.
+    pub fn is_adopted(&self) -> bool {
+        self.core.shared.settings.load(0).is_some_and(|settings| settings.generation != 0)
+    }
+
+    /// Whether an earlier process sent new flows to this backend: until it is proven otherwise, it
+    /// is well.
+    pub fn served(&self, mapping: &str, backend: &lb_api::Backend) -> bool {
+        let port = backend.port.map_or(0, std::num::NonZero::get);
+        let address = Address::from(backend.address.get());
+        self.served.contains(&identity(mapping, &backend.name.to_string(), address, port))
+    }
+
+    /// Learns what an earlier process has put into the maps.
+    fn adopt(&mut self) {
+        self.owned = self.core.owned.keys().flatten().map(|Octets(address)| address).collect();
+        let origins = self.core.origins.iter().flatten();
+        self.origins = origins.map(|(Octets(key), Octets(to))| (octets(&key), to)).collect();
+        let shared = Arc::clone(&self.core.shared);
+        for id in 0..=u16::MAX {
+            let Some(name) = shared.names.load(u32::from(id)).filter(|name| *name != 0) else {
+                continue;
+            };
+            self.ids.adopt(name, id);
+            if let Some(record) = shared.backends.load(u32::from(id)) {
+                if record.flags & backend_flag::GONE == 0 {
+                    self.served.insert(name);
+                }
+                let extent = Extent { at: record.sources_at, length: record.sources };
+                let places = extent.at..extent.at + extent.length;
+                let run: Arc<[Source]> = places.filter_map(|at| shared.sources.load(at)).collect();
+                self.sources.adopt(Arc::clone(&run), extent);
+                self.ids.set_sources(id, run);
+            }
+        }
+        let services: Vec<_> = self.core.services.iter().flatten().collect();
+        for (Octets(key), Octets(record)) in services {
+            let installed = self.read_service(key, record);
+            self.installed.insert(octets(&key), installed);
+        }
+    }
+
+    /// A service as an earlier process has written it. Its members are known from the rows.
+    fn read_service(&mut self, key: ServiceKey, record: layout::Service) -> Installed {
+        let shared = Arc::clone(&self.core.shared);
+        let extent = Extent { at: record.rows_at, length: record.rows };
+        let places = extent.at..extent.at + extent.length;
+        let rows: Arc<[u32]> = places.filter_map(|at| shared.rows.load(at)).collect();
+        let last = rows.iter().map(|row| Row(*row)).map(|row| row.first().max(row.second()));
+        let length = last.max().map_or(0, |last| last + 1);
+        let extent_of_members = Extent { at: record.members_at, length };
+        let places = record.members_at..record.members_at + length;
+        let members: Arc<[u32]> = places.filter_map(|at| shared.members.load(at)).collect();
+        let member = |local: u32| {
+            let id = usize::try_from(local).ok().and_then(|local| members.get(local));
+            id.and_then(|id| u16::try_from(*id).ok()).unwrap_or_default()
+        };
+        let owners = rows
+            .iter()
+            .map(|row| Row(*row))
+            .map(|row| (member(row.first()), row.is_moving().then(|| member(row.second()))));
+        let owners = owners.collect();
+        if !rows.is_empty() {
+            self.rows.adopt(Arc::clone(&rows), extent);
+            self.members.adopt(Arc::clone(&members), extent_of_members);
+        }
+        Installed { key, record, rows, members, owners, changed: now() }
     }
 
     /// The programs and maps.
@@ -109,17 +187,19 @@ impl Kernel {
     /// What does not fit; services before it are changed.
     pub fn apply(&mut self, plan: &Plan, now: Instant) -> Result<(), Error> {
         self.own(plan)?;
+        let mut held = BTreeSet::new();
         for (name, service) in &plan.services {
-            self.install(name, service, now)?;
+            held.extend(self.install(name, service, now)?);
         }
-        let gone: Vec<_> = self
-            .installed
-            .keys()
-            .filter(|name| !plan.services.contains_key(*name))
-            .cloned()
-            .collect();
-        for name in gone {
-            self.remove(&name, now)?;
+        let keys: BTreeSet<_> =
+            plan.services.values().map(|service| octets(&service.key)).collect();
+        let gone: Vec<_> =
+            self.installed.keys().filter(|key| !keys.contains(*key)).copied().collect();
+        for key in gone {
+            self.remove(&key, now)?;
+        }
+        for id in self.ids.retire(&held) {
+            self.mark_gone(id);
         }
         self.disown(plan)?;
         self.set_origins(plan)
@@ -129,25 +209,44 @@ impl Kernel {
     ///
     /// # Errors
     /// No room to write the rows anew.
-    pub fn settle(&mut self, transition: Duration, now: Instant) -> Result<(), Error> {
+    pub fn end_transitions(&mut self, transition: Duration, now: Instant) -> Result<(), Error> {
         let due = |installed: &Installed| {
             now.saturating_duration_since(installed.changed) >= transition
                 && installed.owners.iter().any(|(_, previous)| previous.is_some())
         };
-        let names: Vec<_> =
-            self.installed.iter().filter(|(_, i)| due(i)).map(|(n, _)| n.clone()).collect();
-        for name in names {
-            let Some(installed) = self.installed.get(&name) else { continue };
+        let keys: Vec<_> =
+            self.installed.iter().filter(|(_, i)| due(i)).map(|(key, _)| *key).collect();
+        for key in keys {
+            let Some(installed) = self.installed.get(&key) else { continue };
             let owners = installed.owners.iter().map(|(first, _)| (*first, None)).collect();
             let (key, record, changed) = (installed.key, installed.record, installed.changed);
-            self.replace(&name, key, record, owners, changed, now)?;
+            self.replace("a mapping", key, record, owners, changed, now)?;
         }
         Ok(())
     }
 
+    /// Frees the records of backends that are gone and that neither a session nor a row names.
+    pub fn reap(&mut self, census: &Census) {
+        let named: BTreeSet<u16> = self
+            .installed
+            .values()
+            .flat_map(|installed| installed.owners.iter())
+            .flat_map(|(first, previous)| [Some(*first), *previous])
+            .flatten()
+            .collect();
+        let used = |id: &u16| named.contains(id) || census.active.contains_key(id);
+        for id in self.ids.reap(used) {
+            self.core.shared.names.store(u32::from(id), 0);
+            let none = vec![Octets(Traffic::default()); self.core.processors()];
+            if let Ok(none) = PerCpuValues::try_from(none) {
+                let _unwritable = self.core.traffic.set(u32::from(id), none, 0);
+            }
+        }
+    }
+
     /// The id of a mapping's backend.
     pub fn backend_id(&self, mapping: &str, backend: &PlannedBackend) -> Option<u16> {
-        self.ids.get(mapping, backend)
+        self.ids.get(identity(mapping, &backend.name, backend.address, backend.port))
     }
 
     /// The backend's counters, over all processors.
@@ -162,11 +261,11 @@ impl Kernel {
         })
     }
 
-    fn install(&mut self, name: &str, service: &Service, now: Instant) -> Result<(), Error> {
+    fn install(&mut self, name: &str, service: &Service, now: Instant) -> Result<Vec<u16>, Error> {
         let ids = self.write_backends(name, service, now)?;
         let firsts: Vec<u16> =
             service.rows.iter().filter_map(|place| ids.get(usize::from(*place)).copied()).collect();
-        let before = self.installed.get(name);
+        let before = self.installed.get(&octets(&service.key));
         let owners: Vec<_> = match before.filter(|before| before.owners.len() == firsts.len()) {
             Some(before) => firsts.iter().zip(&before.owners).map(moved).collect(),
             None => firsts.iter().map(|first| (*first, None)).collect(),
@@ -179,16 +278,16 @@ impl Kernel {
             flags: service.flags,
         };
         // A service whose last backend has gone keeps its owners, for the one that comes back.
-        let owners = if owners.is_empty() {
-            return self.close(name, service.key, record, now);
-        } else {
-            owners
-        };
+        if owners.is_empty() {
+            self.close(service.key, record, now)?;
+            return Ok(ids);
+        }
         let changed = match before {
             Some(before) if before.owners == owners => before.changed,
             _ => now,
         };
-        self.replace(name, service.key, record, owners, changed, now)
+        self.replace(name, service.key, record, owners, changed, now)?;
+        Ok(ids)
     }
 
     /// Writes rows and members, then the record that refers to them.
@@ -217,12 +316,9 @@ impl Kernel {
         record.members_at = members_at.at;
         self.put_service(key, record)?;
         let new = Installed { key, record, rows, members, owners, changed };
-        if let Some(old) = self.installed.insert(name.to_owned(), new) {
+        if let Some(old) = self.installed.insert(octets(&key), new) {
             self.rows.release(&old.rows, now);
             self.members.release(&old.members, now);
-            if old.key != key {
-                self.take_service(old.key)?;
-            }
         }
         Ok(())
     }
@@ -230,44 +326,29 @@ impl Kernel {
     /// A service without a backend: it drops new flows.
     fn close(
         &mut self,
-        name: &str,
         key: ServiceKey,
         record: layout::Service,
         now: Instant,
     ) -> Result<(), Error> {
         self.put_service(key, record)?;
-        match self.installed.get_mut(name) {
-            Some(installed) => {
-                let old = std::mem::replace(&mut installed.key, key);
-                installed.record = record;
-                if old != key {
-                    self.take_service(old)?;
-                }
-            }
-            None => {
-                let none: Arc<[u32]> = Arc::from([]);
-                let installed = Installed {
-                    key,
-                    record,
-                    rows: Arc::clone(&none),
-                    members: none,
-                    owners: Vec::new(),
-                    changed: now,
-                };
-                self.installed.insert(name.to_owned(), installed);
-            }
-        }
+        let none = || Installed {
+            key,
+            record,
+            rows: Arc::from([]),
+            members: Arc::from([]),
+            owners: Vec::new(),
+            changed: now,
+        };
+        self.installed.entry(octets(&key)).or_insert_with(none).record = record;
         Ok(())
     }
 
-    fn remove(&mut self, name: &str, now: Instant) -> Result<(), Error> {
-        if let Some(old) = self.installed.remove(name) {
-            self.take_service(old.key)?;
+    fn remove(&mut self, key: &[u8; 24], now: Instant) -> Result<(), Error> {
+        if let Some(old) = self.installed.remove(key) {
+            let taken = self.core.services.remove(&Octets(old.key));
+            taken.map_err(|source| Error::Map { map: "SERVICES", source })?;
             self.rows.release(&old.rows, now);
             self.members.release(&old.members, now);
-        }
-        for id in self.ids.retire(name, &[]) {
-            self.mark_gone(id, false);
         }
         Ok(())
     }
@@ -284,8 +365,10 @@ impl Kernel {
         let mut ids = Vec::new();
         for backend in &service.backends {
             let full = |what| Error::Full { mapping: name.to_owned(), what };
-            let id = self.ids.hold(name, backend).ok_or_else(|| full("backends"))?;
+            let identity = identity(name, &backend.name, backend.address, backend.port);
+            let id = self.ids.hold(identity).ok_or_else(|| full("backends"))?;
             let shared = Arc::clone(&self.core.shared);
+            shared.names.store(u32::from(id), identity);
             let sources = Arc::clone(&backend.sources);
             let held = self.sources.hold(sources, now, |extent, records| {
                 for (at, record) in (extent.at..).zip(records) {
@@ -293,9 +376,9 @@ impl Kernel {
                 }
             });
             let extent = held.map_err(|Full| full("translation addresses"))?;
-            let mut flags = if backend.alive { 0 } else { backend_flag::GONE };
-            if !backend.alive && reset {
-                flags |= backend_flag::RESET;
+            let mut flags = if reset { WANTS_RESET } else { 0 };
+            if !backend.alive {
+                flags |= gone(flags);
             }
             let record = layout::Backend {
                 address: backend.address,
@@ -311,19 +394,13 @@ impl Kernel {
             }
             ids.push(id);
         }
-        for id in self.ids.retire(name, &ids) {
-            self.mark_gone(id, reset);
-        }
         Ok(ids)
     }
 
-    fn mark_gone(&self, id: u16, reset: bool) {
+    fn mark_gone(&self, id: u16) {
         let backends = &self.core.shared.backends;
         if let Some(mut record) = backends.load(u32::from(id)) {
-            record.flags |= backend_flag::GONE;
-            if reset {
-                record.flags |= backend_flag::RESET;
-            }
+            record.flags |= gone(record.flags);
             backends.store(u32::from(id), record);
         }
     }
@@ -384,15 +461,38 @@ impl Kernel {
         let put = self.core.services.insert(Octets(key), Octets(record), 0);
         put.map_err(|source| Error::Map { map: "SERVICES", source })
     }
+}
 
-    fn take_service(&mut self, key: ServiceKey) -> Result<(), Error> {
-        // Another mapping may have taken the key over in the same plan.
-        if self.installed.values().any(|installed| installed.key == key) {
-            return Ok(());
-        }
-        let taken = self.core.services.remove(&Octets(key));
-        taken.map_err(|source| Error::Map { map: "SERVICES", source })
+/// Of userspace alone: what is to become of the backend's open sessions once it is gone.
+const WANTS_RESET: u32 = 1 << 31;
+
+/// The flags of a backend that is gone.
+fn gone(flags: u32) -> u32 {
+    if flags & WANTS_RESET == 0 {
+        backend_flag::GONE
+    } else {
+        backend_flag::GONE | backend_flag::RESET
     }
+}
+
+/// A backend's name, the same in every process. With another address or port it is another
+/// backend.
+fn identity(mapping: &str, backend: &str, address: Address, port: u16) -> u64 {
+    let mut digest = Sha256::new();
+    digest.update(mapping);
+    digest.update([0]);
+    digest.update(backend);
+    digest.update([0]);
+    digest.update(address.octets());
+    digest.update(port.to_be_bytes());
+    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(digest.finalize());
+    // Zero says that a record is nobody's.
+    u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the moment of adoption: this is a shell")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// A row's owners after a change: in transition if the first choice is another than before, or
@@ -440,71 +540,5 @@ fn from_octets(octets: &[u8; 24]) -> ServiceKey {
         protocol: octets[18],
         zero: 0,
         zero_too: 0,
-    }
-}
-
-/// Which record each backend of each mapping has. A record stays its backend's until no session
-/// names it any more.
-struct Ids {
-    by_name: HashMap<Identity, u16>,
-    sources: HashMap<u16, Arc<[Source]>>,
-    retired: BTreeSet<u16>,
-    free: Vec<u16>,
-}
-
-/// A backend with another address or port is another backend.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Identity {
-    mapping: String,
-    backend: String,
-    address: Address,
-    port: u16,
-}
-
-impl Ids {
-    fn new(records: u32) -> Self {
-        let last = u16::try_from(records.saturating_sub(1)).unwrap_or(u16::MAX);
-        Self {
-            by_name: HashMap::new(),
-            sources: HashMap::new(),
-            retired: BTreeSet::new(),
-            free: (0..=last).rev().collect(),
-        }
-    }
-
-    fn identity(mapping: &str, backend: &PlannedBackend) -> Identity {
-        Identity {
-            mapping: mapping.to_owned(),
-            backend: backend.name.clone(),
-            address: backend.address,
-            port: backend.port,
-        }
-    }
-
-    fn get(&self, mapping: &str, backend: &PlannedBackend) -> Option<u16> {
-        self.by_name.get(&Self::identity(mapping, backend)).copied()
-    }
-
-    fn hold(&mut self, mapping: &str, backend: &PlannedBackend) -> Option<u16> {
-        let identity = Self::identity(mapping, backend);
-        if let Some(id) = self.by_name.get(&identity) {
-            self.retired.remove(id);
-            return Some(*id);
-        }
-        let id = self.free.pop()?;
-        self.by_name.insert(identity, id);
-        Some(id)
-    }
-
-    /// The backends of a mapping that are not among these from now on.
-    fn retire(&mut self, mapping: &str, kept: &[u16]) -> Vec<u16> {
-        let mine = self.by_name.iter().filter(|(identity, _)| identity.mapping == mapping);
-        let gone: Vec<u16> = mine.map(|(_, id)| *id).filter(|id| !kept.contains(id)).collect();
-        self.retired.extend(&gone);
-        gone
-    }
-
-    fn set_sources(&mut self, id: u16, sources: Arc<[Source]>) -> Option<Arc<[Source]>> {
-        self.sources.insert(id, sources)
     }
 }
