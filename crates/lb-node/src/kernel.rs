@@ -1,13 +1,18 @@
 //! The plan in the kernel's maps: what is new is written before anything refers to it, and one
 //! replaced record makes a service's change whole.
 
+mod adopt;
+mod keys;
+mod rows;
+
+use self::keys::{from_octets, octets};
+use self::rows::{moved, packed};
 use crate::extents::{Extent, Extents, Full};
 use crate::ids::Ids;
 use crate::plan::{Plan, PlannedBackend, Service};
 use crate::sweeper::Census;
 use datapath::lb::layout::{
-    self, Interface, Owned, Row, ServiceKey, Source, Traffic, backend_flag, owned_kind,
-    service_flag,
+    self, Interface, Owned, ServiceKey, Source, Traffic, backend_flag, owned_kind, service_flag,
 };
 use netio::links::Link;
 use sha2::{Digest, Sha256};
@@ -88,75 +93,6 @@ impl Kernel {
         };
         kernel.adopt();
         Ok(kernel)
-    }
-
-    /// Whether an earlier process has left sessions.
-    pub fn is_adopted(&self) -> bool {
-        self.core.shared.settings.load(0).is_some_and(|settings| settings.generation != 0)
-    }
-
-    /// Whether an earlier process sent new flows to this backend: until it is proven otherwise, it
-    /// is well.
-    pub fn served(&self, mapping: &str, backend: &lb_api::Backend) -> bool {
-        let port = backend.port.map_or(0, std::num::NonZero::get);
-        let address = Address::from(backend.address.get());
-        self.served.contains(&identity(mapping, &backend.name.to_string(), address, port))
-    }
-
-    /// Learns what an earlier process has put into the maps.
-    fn adopt(&mut self) {
-        self.owned = self.core.owned.keys().flatten().map(|Octets(address)| address).collect();
-        let origins = self.core.origins.iter().flatten();
-        self.origins = origins.map(|(Octets(key), Octets(to))| (octets(&key), to)).collect();
-        let shared = Arc::clone(&self.core.shared);
-        for id in 0..=u16::MAX {
-            let Some(name) = shared.names.load(u32::from(id)).filter(|name| *name != 0) else {
-                continue;
-            };
-            self.ids.adopt(name, id);
-            if let Some(record) = shared.backends.load(u32::from(id)) {
-                if record.flags & backend_flag::GONE == 0 {
-                    self.served.insert(name);
-                }
-                let extent = Extent { at: record.sources_at, length: record.sources };
-                let places = extent.at..extent.at + extent.length;
-                let run: Arc<[Source]> = places.filter_map(|at| shared.sources.load(at)).collect();
-                self.sources.adopt(Arc::clone(&run), extent);
-                self.ids.set_sources(id, run);
-            }
-        }
-        let services: Vec<_> = self.core.services.iter().flatten().collect();
-        for (Octets(key), Octets(record)) in services {
-            let installed = self.read_service(key, record);
-            self.installed.insert(octets(&key), installed);
-        }
-    }
-
-    /// A service as an earlier process has written it. Its members are known from the rows.
-    fn read_service(&mut self, key: ServiceKey, record: layout::Service) -> Installed {
-        let shared = Arc::clone(&self.core.shared);
-        let extent = Extent { at: record.rows_at, length: record.rows };
-        let places = extent.at..extent.at + extent.length;
-        let rows: Arc<[u32]> = places.filter_map(|at| shared.rows.load(at)).collect();
-        let last = rows.iter().map(|row| Row(*row)).map(|row| row.first().max(row.second()));
-        let length = last.max().map_or(0, |last| last + 1);
-        let extent_of_members = Extent { at: record.members_at, length };
-        let places = record.members_at..record.members_at + length;
-        let members: Arc<[u32]> = places.filter_map(|at| shared.members.load(at)).collect();
-        let member = |local: u32| {
-            let id = usize::try_from(local).ok().and_then(|local| members.get(local));
-            id.and_then(|id| u16::try_from(*id).ok()).unwrap_or_default()
-        };
-        let owners = rows
-            .iter()
-            .map(|row| Row(*row))
-            .map(|row| (member(row.first()), row.is_moving().then(|| member(row.second()))));
-        let owners = owners.collect();
-        if !rows.is_empty() {
-            self.rows.adopt(Arc::clone(&rows), extent);
-            self.members.adopt(Arc::clone(&members), extent_of_members);
-        }
-        Installed { key, record, rows, members, owners, changed: now() }
     }
 
     /// The programs and maps.
@@ -490,55 +426,8 @@ fn identity(mapping: &str, backend: &str, address: Address, port: u16) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the moment of adoption: this is a shell")]
-fn now() -> Instant {
-    Instant::now()
-}
-
-/// A row's owners after a change: in transition if the first choice is another than before, or
-/// still in the transition of an earlier change.
-fn moved((first, before): (&u16, &(u16, Option<u16>))) -> (u16, Option<u16>) {
-    match before {
-        (old, previous) if old == first => (*first, *previous),
-        (old, _) => (*first, Some(*old)),
-    }
-}
-
-/// The rows as words, and the members that they name by place.
-fn packed(owners: &[(u16, Option<u16>)]) -> (Arc<[u32]>, Arc<[u32]>) {
-    let all: BTreeSet<u16> =
-        owners.iter().flat_map(|(first, previous)| [Some(*first), *previous]).flatten().collect();
-    let places: HashMap<u16, u16> = all.iter().copied().zip(0..).collect();
-    let place = |id: &u16| places.get(id).copied().unwrap_or_default();
-    let row = |(first, previous): &(u16, Option<u16>)| {
-        let first = place(first);
-        Row::new(first, previous.as_ref().map_or(first, place), previous.is_some()).0
-    };
-    (owners.iter().map(row).collect(), all.iter().map(|id| u32::from(*id)).collect())
-}
-
 fn write(to: &xdp::Pairs, extent: Extent, words: &[u32]) {
     for (at, word) in (extent.at..).zip(words) {
         to.store(at, *word);
-    }
-}
-
-fn octets(key: &ServiceKey) -> [u8; 24] {
-    let mut octets = [0; 24];
-    octets[..16].copy_from_slice(&key.address.octets());
-    octets[16..18].copy_from_slice(&key.port);
-    octets[18] = key.protocol;
-    octets
-}
-
-fn from_octets(octets: &[u8; 24]) -> ServiceKey {
-    let mut address = [0; 16];
-    address.copy_from_slice(&octets[..16]);
-    ServiceKey {
-        address: Address::v6(address),
-        port: [octets[16], octets[17]],
-        protocol: octets[18],
-        zero: 0,
-        zero_too: 0,
     }
 }

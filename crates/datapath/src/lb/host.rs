@@ -106,7 +106,7 @@ impl HostTables {
     /// The words of the index, bucket by bucket.
     #[must_use]
     pub fn index(&self) -> Vec<[u64; BUCKET]> {
-        self.index.iter().map(|bucket| std::array::from_fn(|at| bucket[at].get().0)).collect()
+        self.index.iter().map(|bucket| bucket.each_ref().map(|word| word.get().0)).collect()
     }
 
     /// Sessions that nobody uses.
