@@ -17,6 +17,7 @@ use crate::vitality::Vitality;
 use datapath::lb::DropReason;
 use datapath::lb::layout::Settings;
 use lb_api::{Backend, NatLbMapping, NodeView, Resources};
+use netio::links::Link;
 use netio::netlink::Netlink;
 use probe::checks::{Change, Checks, Event};
 use std::collections::HashMap;
@@ -35,10 +36,13 @@ pub struct Controller {
     vitality: Vitality,
     kernel: Kernel,
     netlink: Netlink,
+    links: Vec<Link>,
     plan: Plan,
     census: Arc<Census>,
     status: Arc<Status>,
     configuration_good: bool,
+    /// The plan did not fit: places that rest may have become free since.
+    unfinished: bool,
 }
 
 impl Controller {
@@ -48,6 +52,7 @@ impl Controller {
         checks: Checks,
         kernel: Kernel,
         netlink: Netlink,
+        links: Vec<Link>,
         status: Arc<Status>,
     ) -> Self {
         Self {
@@ -57,10 +62,12 @@ impl Controller {
             vitality: Vitality::default(),
             kernel,
             netlink,
+            links,
             plan: Plan::default(),
             census: Arc::default(),
             status,
             configuration_good: false,
+            unfinished: false,
         }
     }
 
@@ -122,8 +129,22 @@ impl Controller {
         if let Err(cause) = self.vitality.check(self.resources.mappings(), &mut self.checks) {
             error!(%cause, "backends are not checked");
         }
+        self.warn_of_kernel_addresses();
         self.manage_neighbours();
         self.update();
+    }
+
+    /// Says which virtual addresses the host has, too: it would answer for them itself.
+    fn warn_of_kernel_addresses(&mut self) {
+        for mapping in self.resources.mappings() {
+            let vip = mapping.spec.service.vip.get();
+            if matches!(self.netlink.way(vip), Ok(Some(way)) if way.local) {
+                warn!(
+                    mapping = mapping.name(), %vip,
+                    "the virtual address is an address of this host: take it off its interface"
+                );
+            }
+        }
     }
 
     /// Has the kernel know the next hop of every backend at all times.
@@ -138,6 +159,13 @@ impl Controller {
                     warn!(backend = %address, "the backend is an address of this node");
                 }
                 Ok(Some(way)) => {
+                    if !self.links.iter().any(|link| link.index == way.link) {
+                        error!(
+                            backend = %address,
+                            "the backend is reached by an interface that is not among \
+                             `interfaces`: its answers would be lost"
+                        );
+                    }
                     let hop = way.via.unwrap_or(address);
                     if let Err(cause) = self.netlink.manage_neighbour(way.link, hop) {
                         warn!(neighbour = %hop, %cause, "the neighbour is not kept fresh");
@@ -180,18 +208,45 @@ impl Controller {
         if plan != self.plan {
             log_silenced(&self.plan, &plan);
             match self.kernel.apply(&plan, now()) {
-                Ok(()) => self.plan = plan,
+                Ok(()) => {
+                    self.plan = plan;
+                    self.configuration_good |= std::mem::take(&mut self.unfinished);
+                }
                 Err(cause) => {
                     self.configuration_good = false;
-                    error!(%cause, "the packet core does not take the resources");
+                    if !std::mem::replace(&mut self.unfinished, true) {
+                        error!(%cause, "the packet core does not take the resources");
+                    }
                 }
             }
         }
         self.publish();
     }
 
+    /// Looks at the interfaces anew: their Ethernet and IP addresses may be others.
+    fn look_at_links(&mut self) {
+        for link in &mut self.links {
+            let Ok(now) = self.netlink.link(&link.name) else { continue };
+            if now.index != link.index {
+                error!(
+                    interface = link.name,
+                    "the interface is another one now: start lb-node anew"
+                );
+                continue;
+            }
+            if (now.mac, &now.addresses) == (link.mac, &link.addresses) {
+                continue;
+            }
+            if let Err(cause) = self.kernel.add_interface(&now) {
+                error!(interface = link.name, %cause, "the interface is not served");
+            }
+            *link = now;
+        }
+    }
+
     /// Routes, neighbours or links have changed: the packet core looks them up anew.
     pub fn routes_changed(&mut self) {
+        self.look_at_links();
         let generation = std::mem::offset_of!(Settings, generation);
         let shared = Arc::clone(&self.kernel.core().shared);
         if let Some(generation) = shared.settings.half_word(0, generation) {
@@ -221,6 +276,9 @@ impl Controller {
         self.census = census;
         if let Err(cause) = self.kernel.end_transitions(self.config.transition, now()) {
             warn!(%cause, "a transition does not end");
+        }
+        if self.unfinished {
+            self.update();
         }
         self.publish();
     }

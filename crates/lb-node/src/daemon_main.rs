@@ -197,9 +197,10 @@ async fn build_and_run(
             error!(cause = %error, "the ops listener ended");
         });
     }
-    let mut controller = Controller::new(config, checks, kernel, netlink, status);
+    let interfaces = links.len();
+    let mut controller = Controller::new(config, checks, kernel, netlink, links, status);
     controller.start();
-    info!(interfaces = links.len(), "started");
+    info!(interfaces, "started");
     let ears =
         Ears { monitor: heard(monitor)?, events: heard(events)?, resources: heard(watch)?, census };
     control(controller, signals, ears).await

@@ -17,6 +17,12 @@ pub enum Error {
     /// Not an Ethernet interface.
     #[error("interface {0} has no Ethernet address")]
     NotEthernet(String),
+    /// Packets are merged before the program sees them.
+    #[error(
+        "interface {0} has large receive offload on, which joins packets before they can be \
+         balanced: switch it off with `ethtool -K {0} lro off`"
+    )]
+    LargeReceive(String),
     /// Another XDP program is there.
     #[error(
         "interface {interface} already runs an XDP program (id {id}): take it off first, as with \
@@ -72,6 +78,9 @@ pub fn interfaces(
         let link = netlink.link(name)?;
         if link.mac.is_none() {
             return Err(Error::NotEthernet(name.clone()));
+        }
+        if netio::offload::merges_large(name)? {
+            return Err(Error::LargeReceive(name.clone()));
         }
         let ours = pins.and_then(|pins| xdp::Link::pinned_program(pins, name));
         if let Some(id) = link.program.filter(|id| Some(*id) != ours) {

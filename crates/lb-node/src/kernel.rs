@@ -122,6 +122,7 @@ impl Kernel {
     /// # Errors
     /// What does not fit; services before it are changed.
     pub fn apply(&mut self, plan: &Plan, now: Instant) -> Result<(), Error> {
+        self.check_room(plan)?;
         self.own(plan)?;
         let mut held = BTreeSet::new();
         for (name, service) in &plan.services {
@@ -139,6 +140,19 @@ impl Kernel {
         }
         self.disown(plan)?;
         self.set_origins(plan)
+    }
+
+    /// Whether the rows of a plan fit beside those that are in force, before anything is written.
+    fn check_room(&self, plan: &Plan) -> Result<(), Error> {
+        let mut left = self.rows.unused();
+        for (name, service) in &plan.services {
+            let rows = u32::try_from(service.rows.len()).unwrap_or(u32::MAX);
+            let installed = self.installed.get(&octets(&service.key));
+            let stays = installed.is_some_and(|installed| installed.record.rows == rows);
+            let full = || Error::Full { mapping: name.clone(), what: "rows" };
+            left = if stays { left } else { left.checked_sub(rows).ok_or_else(full)? };
+        }
+        Ok(())
     }
 
     /// Ends transitions that have lasted this long.
@@ -170,7 +184,8 @@ impl Kernel {
             .flat_map(|(first, previous)| [Some(*first), *previous])
             .flatten()
             .collect();
-        let used = |id: &u16| named.contains(id) || census.active.contains_key(id);
+        let counted = |id: &u16| census.active.contains_key(id) || census.sticky.contains_key(id);
+        let used = |id: &u16| named.contains(id) || counted(id);
         for id in self.ids.reap(used) {
             self.core.shared.names.store(u32::from(id), 0);
             let none = vec![Octets(Traffic::default()); self.core.processors()];

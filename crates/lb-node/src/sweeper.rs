@@ -12,7 +12,7 @@ use datapath::lb::index::Hash;
 use datapath::lb::layout::{
     BUCKET, Entry, Levels, Session, TICK_SHIFT, session_flag, session_state,
 };
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,7 +52,9 @@ impl Rate {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Sessions in use, by backend.
-    pub active: std::collections::HashMap<u16, u32>,
+    pub active: HashMap<u16, u32>,
+    /// Clients that stay with their backend, by backend.
+    pub sticky: HashMap<u16, u32>,
     /// Sessions in use.
     pub sessions: u32,
     /// Half-open TCP sessions among them.
@@ -64,6 +66,7 @@ pub struct Census {
 /// The sweeper of one node's sessions.
 pub struct Sweeper {
     shared: Arc<Shared>,
+    rate: Rate,
     limits: Limits,
     /// Sessions without entries, and since when.
     fading: VecDeque<(Instant, u32)>,
@@ -88,7 +91,7 @@ impl Sweeper {
             icmp: rate.ticks(timeouts.icmp),
             other: rate.ticks(timeouts.other),
         };
-        Self { shared, limits, fading: VecDeque::new() }
+        Self { shared, rate, limits, fading: VecDeque::new() }
     }
 
     /// Makes every session of new maps free. Session 0 is never used.
@@ -124,9 +127,11 @@ impl Sweeper {
                 continue;
             }
             census.sessions += 1;
-            if session.flags & session_flag::AFFINITY == 0 {
-                *census.active.entry(session.backend_id).or_default() += 1;
-            }
+            let by_backend = match session.flags & session_flag::AFFINITY {
+                0 => &mut census.active,
+                _ => &mut census.sticky,
+            };
+            *by_backend.entry(session.backend_id).or_default() += 1;
             if is_half_open(&session) {
                 census.half_open += 1;
             }
@@ -137,6 +142,9 @@ impl Sweeper {
     fn is_over(&self, session: &Session, tick: u32) -> bool {
         let limit = match session.protocol {
             _ if session.state & session_state::ABANDONED != 0 => 2,
+            _ if session.flags & session_flag::AFFINITY != 0 => {
+                self.rate.ticks(Duration::from_secs(u64::from(session.affinity_s())))
+            }
             protocol::TCP => {
                 let open = session.state & session_state::ESTABLISHED != 0;
                 let closing = session.state & (session_state::CLOSING | session_state::REPLACED);

@@ -9,6 +9,10 @@ use socket2::{Domain, Socket, Type};
 
 /// `linux/ethtool.h`: get generic receive offload.
 const ETHTOOL_GGRO: u32 = 0x2b;
+/// `linux/ethtool.h`: get flags.
+const ETHTOOL_GFLAGS: u32 = 0x25;
+/// `linux/ethtool.h`: large receive offload is on.
+const FLAG_LRO: u32 = 1 << 15;
 /// `linux/ethtool.h`: set transmit checksum offload.
 const ETHTOOL_STXCSUM: u32 = 0x17;
 
@@ -52,6 +56,17 @@ fn device_names() -> io::Result<Vec<String>> {
     // SAFETY: the list came from if_nameindex and is freed once.
     unsafe { libc::if_freenameindex(list) };
     Ok(names)
+}
+
+/// Whether the device merges packets before its driver hands them out (large receive offload);
+/// devices that cannot tell do not.
+///
+/// # Errors
+/// No socket to ask by.
+pub fn merges_large(name: &str) -> io::Result<bool> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    let mut value = Value { command: ETHTOOL_GFLAGS, data: 0 };
+    Ok(ethtool(&socket, name, &mut value).is_ok() && value.data & FLAG_LRO != 0)
 }
 
 /// Has the device compute checksums before it sends, and not leave them to whoever receives: what

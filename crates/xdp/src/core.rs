@@ -46,7 +46,7 @@ impl Default for Sizes {
             sessions: 1 << 19,
             services: 16_384,
             addresses: 16_384,
-            rows: 1 << 22,
+            rows: 1 << 23,
             members: 1 << 17,
             backends: 1 << 16,
             sources: 1 << 14,

@@ -251,6 +251,13 @@ impl Session {
 }
 
 impl Session {
+    /// With [`session_flag::AFFINITY`]: seconds for which the client stays with its backend.
+    #[must_use]
+    pub const fn affinity_s(&self) -> u32 {
+        let ([a, b], [c, d]) = (self.backend_port, self.source_port);
+        u32::from_ne_bytes([a, b, c, d])
+    }
+
     /// The key that packets of this direction have.
     #[must_use]
     pub const fn key(&self, direction: Direction) -> FlowKey {
