@@ -58,7 +58,12 @@ impl HostTables {
     /// index has as many buckets as the loader gives it.
     #[must_use]
     pub fn new(sessions: u32, backends: u16) -> Self {
-        let buckets = (sessions / 2).next_power_of_two().max(2);
+        Self::with_buckets(sessions, (sessions / 2).next_power_of_two().max(2), backends)
+    }
+
+    /// The same with an index of so many buckets, a power of two.
+    #[must_use]
+    pub fn with_buckets(sessions: u32, buckets: u32, backends: u16) -> Self {
         let empty: fn() -> [Cell<Entry>; BUCKET] =
             || std::array::from_fn(|_| Cell::new(Entry::EMPTY));
         Self {
@@ -103,7 +108,7 @@ impl HostTables {
     /// The words of the index, bucket by bucket.
     #[must_use]
     pub fn index(&self) -> Vec<[u64; BUCKET]> {
-        self.index.iter().map(|bucket| std::array::from_fn(|at| bucket[at].get().0)).collect()
+        self.index.iter().map(|bucket| bucket.each_ref().map(|word| word.get().0)).collect()
     }
 
     /// Sessions that nobody uses.
