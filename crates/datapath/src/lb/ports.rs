@@ -86,12 +86,16 @@ fn free<T: Tables>(
     }
     session.flags |= session_flag::TWICE_NAT;
     let start = Start::of(packet);
+    if backend.sources == 0 {
+        return Err(DropReason::SnatExhausted);
+    }
     for _ in 0..TRIES_A_RUN {
         if *tries >= MAX_TRIES {
             return Err(DropReason::SnatExhausted);
         }
         let candidate = candidate(tables, packet, backend, start, *tries);
-        let (address, port) = candidate.ok_or(DropReason::SnatExhausted)?;
+        *tries += 1;
+        let Some((address, port)) = candidate else { continue };
         key.destination = *address;
         key.destination_port = port;
         let hash = Hash::of(key, seed);
@@ -100,7 +104,6 @@ fn free<T: Tables>(
             session.source_port = key.destination_port;
             return Ok(Some(hash));
         }
-        *tries += 1;
     }
     Ok(None)
 }
@@ -140,8 +143,8 @@ impl Start {
     }
 }
 
-/// The address and port of one try: the client's own port first, then ports from a scattered
-/// start on, over all addresses.
+/// The address and port of one try: the client's own port first, then every port from a scattered
+/// start on, over all addresses. `None` for an address whose ports have all had their turn.
 #[inline(always)]
 fn candidate<'t, T: Tables>(
     tables: &'t T,
@@ -154,7 +157,7 @@ fn candidate<'t, T: Tables>(
     let first = row_in(start.address, sources.get());
     let at = first.wrapping_add(try_number) % sources;
     let source = tables.source(backend.sources_at.wrapping_add(at))?;
-    let step = try_number / sources;
+    let step = try_number.saturating_sub(1) / sources;
     if packet.kind == Kind::Other {
         return (step == 0).then_some((&source.address, [0; 2]));
     }
