@@ -31,11 +31,15 @@ pub(super) fn answer<F: Frame, T: Tables>(
 ) -> Result<Verdict, DropReason> {
     let interface = tables.interface().ok_or(DropReason::Internal)?;
     let packet = &scratch.packet;
-    let answered = match packet.kind {
-        Kind::Solicitation => solicitation(frame, tables, packet, interface),
-        _ => request(frame, tables, usize::from(packet.ip), interface),
-    };
-    Ok(answered.unwrap_or(Verdict::Pass))
+    if packet.kind != Kind::Solicitation {
+        let answered = request(frame, tables, usize::from(packet.ip), interface);
+        return Ok(answered.unwrap_or(Verdict::Pass));
+    }
+    match solicitation(frame, tables, packet, interface) {
+        Some(verdict) => Ok(verdict),
+        None if tables.owned(&packet.key.destination).is_some() => Err(DropReason::NoService),
+        None => Ok(Verdict::Pass),
+    }
 }
 
 /// An ARP request becomes its reply.
