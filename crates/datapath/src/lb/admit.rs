@@ -2,7 +2,8 @@
 //! record of the session to be.
 
 use super::layout::{
-    Backend, Hop, Service, ServiceKey, Session, owned_kind, service_flag, session_state,
+    Backend, Direction, Hop, Service, ServiceKey, Session, backend_flag, owned_kind, service_flag,
+    session_state,
 };
 use super::parse::{Kind, Packet};
 use super::tables::Tables;
@@ -65,6 +66,9 @@ pub(super) fn admit<F: Frame, T: Tables>(
 /// The service that the packet asks for: of exactly its port, else of every port.
 #[inline(always)]
 fn service<'t, T: Tables>(tables: &'t T, packet: &Packet) -> Option<&'t Service> {
+    if !packet.may_go(Direction::Forward) {
+        return None;
+    }
     let mut key = ServiceKey {
         address: packet.key.destination,
         port: packet.key.destination_port,
@@ -89,7 +93,8 @@ fn stray<T: Tables>(tables: &T, packet: &Packet) -> Result<Verdict, DropReason> 
     }
 }
 
-/// The backend that takes the flow.
+/// The backend that takes the flow: the row's choice, or its other one where that is gone. What may
+/// be the middle of a connection stays with a backend that is gone.
 #[inline(always)]
 fn choose<T: Tables>(tables: &T, packet: &Packet, service: &Service) -> Result<u32, DropReason> {
     if service.rows == 0 {
@@ -98,8 +103,23 @@ fn choose<T: Tables>(tables: &T, packet: &Packet, service: &Service) -> Result<u
     let row = row_in(selection(packet, service), service.rows);
     let row = tables.row(service.rows_at.wrapping_add(row)).ok_or(DropReason::NoBackend)?;
     let starts = packet.is_tcp_with(flag::SYN, flag::SYN | flag::ACK);
-    let local = if row.is_moving() && !starts { row.second() } else { row.first() };
-    tables.member(service.members_at.wrapping_add(local)).ok_or(DropReason::Internal)
+    let (choice, other) = if row.is_moving() && !starts {
+        (row.second(), row.first())
+    } else {
+        (row.first(), row.second())
+    };
+    let id = tables.member(service.members_at.wrapping_add(choice)).ok_or(DropReason::Internal)?;
+    if packet.kind == Kind::Tcp && !starts || !is_gone(tables, id) {
+        return Ok(id);
+    }
+    let id = tables.member(service.members_at.wrapping_add(other)).ok_or(DropReason::Internal)?;
+    if is_gone(tables, id) { Err(DropReason::NoBackend) } else { Ok(id) }
+}
+
+/// Whether the backend takes new flows no longer.
+#[inline(always)]
+pub(super) fn is_gone<T: Tables>(tables: &T, id: u32) -> bool {
+    tables.backend(id).is_none_or(|backend| backend.flags & backend_flag::GONE != 0)
 }
 
 /// The hash that names the flow's row: of the client, and of its port unless it is to stay with
@@ -114,7 +134,7 @@ fn selection(packet: &Packet, service: &Service) -> u64 {
     hash(SELECTION_SEED, [s0, s1, d0, d1, rest])
 }
 
-/// Begins the flow's last session anew, if it was with the same backend.
+/// Begins the connection's last session anew, if it was with the same backend.
 #[inline(always)]
 fn reopen<T: Tables>(tables: &T, scratch: &Scratch, id: u32) -> bool {
     if scratch.replaces == 0 {
@@ -124,8 +144,13 @@ fn reopen<T: Tables>(tables: &T, scratch: &Scratch, id: u32) -> bool {
     if u32::from(record.backend_id) != id {
         return false;
     }
+    // What was half-open still is, and is counted already.
+    if record.state & session_state::ESTABLISHED == 0 {
+        tables.close_half();
+    }
     record.state = session_state::LIVE;
     record.last = tables.tick();
+    tables.count_session(id);
     true
 }
 
@@ -149,10 +174,9 @@ fn create<F: Frame, T: Tables>(
     fresh.client_port = key.source_port;
     fresh.vip_port = key.destination_port;
     fresh.source_port = key.source_port;
-    fresh.backend_port = if backend.port == [0; 2] || scratch.packet.kind == Kind::EchoRequest {
-        key.destination_port
-    } else {
-        backend.port
+    fresh.backend_port = match scratch.packet.kind {
+        Kind::Tcp | Kind::Udp if backend.port != [0; 2] => backend.port,
+        _ => key.destination_port,
     };
     fresh.protocol = key.protocol;
     fresh.flags = 0;

@@ -1,14 +1,14 @@
 //! The first stage: what the frame is, and packets of known sessions on their way.
 
 use super::index::{self, Found, Hash};
-use super::layout::{Direction, Session, backend_flag, session_state};
+use super::layout::{Direction, Session, session_state};
 use super::parse::{self, Kind, Packet};
 use super::rewrite::{self, To};
 use super::tables::{Record, Tables};
 use super::verdict::{DropReason, Verdict};
-use super::{Next, Scratch, Stage, send};
+use super::{Next, Scratch, Stage, admit, send};
 use crate::Frame;
-use crate::ip::Part;
+use crate::ip::Damage;
 use wire::tcp::flag;
 use wire::{ethernet, ethernet::Mac};
 
@@ -32,24 +32,22 @@ pub(super) fn enter<F: Frame, T: Tables>(
         _ => return Ok(PASS),
     }
     let packet = &mut scratch.packet;
-    if parse::addresses(frame, payload, packet).is_err() {
-        return refuse(tables, packet, DropReason::IpMalformed);
-    }
-    match parse::ip(frame, packet) {
-        Ok(Part::Whole) => {}
-        Ok(Part::First | Part::Later) => return refuse(tables, packet, DropReason::Fragment),
-        Err(damage) => return refuse(tables, packet, damage.into()),
-    }
-    if let Err(reason) = parse::transport(frame, packet) {
-        return refuse(tables, packet, reason);
-    }
-    if packet.kind == Kind::Solicitation {
+    let read = match parse::addresses(frame, payload, packet) {
+        Ok(()) => parse::flow(frame, packet),
+        // Its addresses are not there: it is nobody's.
+        Err(Damage::Truncated) => return Ok(PASS),
+        Err(damage) => Err(damage.into()),
+    };
+    if read.is_ok() && packet.kind == Kind::Solicitation {
         return Ok(Next::Stage(Stage::Answer));
     }
     // A frame for another machine, which the network flooded, is that machine's.
     let destination: Option<Mac> = frame.read(ethernet::field::DESTINATION);
     if destination != Some(interface.mac) {
         return Ok(PASS);
+    }
+    if let Err(reason) = read {
+        return refuse(tables, packet, reason);
     }
     let ingress = interface.index;
     let seed = tables.settings().ok_or(DropReason::Internal)?.seed;
@@ -58,6 +56,9 @@ pub(super) fn enter<F: Frame, T: Tables>(
     let Some(found) = index::find(tables, &packet.key, hash) else {
         return Ok(Next::Stage(Stage::Admit));
     };
+    if !packet.may_go(found.direction) {
+        return Ok(Next::Stage(Stage::Admit));
+    }
     follow(frame, tables, scratch, found, ingress)
 }
 
@@ -135,7 +136,7 @@ fn reply(session: &Session) -> To<'_> {
 /// or its backend is gone; anything but TCP whose backend is gone.
 #[inline(always)]
 fn is_new_start<T: Tables>(tables: &T, packet: &Packet, session: &Session, id: u32) -> bool {
-    let gone = tables.backend(id).is_none_or(|backend| backend.flags & backend_flag::GONE != 0);
+    let gone = admit::is_gone(tables, id);
     match packet.kind {
         Kind::Tcp => {
             packet.is_tcp_with(flag::SYN, flag::SYN | flag::ACK)
