@@ -106,6 +106,9 @@ pub struct Core {
     pub traffic: PerCpuArray<MapData, Octets<Traffic>>,
     drops: PerCpuArray<MapData, u64>,
     verdicts: PerCpuArray<MapData, u64>,
+    /// The kernel empties a program table when the last descriptor of it is closed, though
+    /// programs still use it.
+    _stages: ProgramArray<MapData>,
 }
 
 impl Core {
@@ -132,7 +135,7 @@ impl Core {
             .map_max_entries("SESSIONS", sizes.sessions)
             .map_max_entries("FREE", sizes.free_places() / 2)
             .load(OBJECT)?;
-        load_stages(&mut ebpf)?;
+        let stages = load_stages(&mut ebpf)?;
         let core = Self {
             settings: memory(&mut ebpf, "SETTINGS", 1)?,
             levels: memory(&mut ebpf, "LEVELS", 1)?,
@@ -150,6 +153,7 @@ impl Core {
             traffic: take(&mut ebpf, "TRAFFIC")?,
             drops: take(&mut ebpf, "DROPS")?,
             verdicts: take(&mut ebpf, "VERDICTS")?,
+            _stages: stages,
             ebpf,
         };
         Ok(core)
@@ -231,7 +235,7 @@ fn programs() -> impl Iterator<Item = &'static str> {
 }
 
 /// Loads every program, and enters the stages where the first one looks for them.
-fn load_stages(ebpf: &mut Ebpf) -> Result<(), Error> {
+fn load_stages(ebpf: &mut Ebpf) -> Result<ProgramArray<MapData>, Error> {
     for name in programs() {
         program_mut(ebpf, name)?.load().map_err(|source| refused(name, source))?;
     }
@@ -241,8 +245,7 @@ fn load_stages(ebpf: &mut Ebpf) -> Result<(), Error> {
         let fd = program.fd().map_err(|source| refused(stage.name(), source))?;
         table.set(*stage as u32, fd, 0).map_err(|source| unread("STAGES", source))?;
     }
-    // The programs hold the table.
-    Ok(())
+    Ok(table)
 }
 
 fn program<'a>(ebpf: &'a Ebpf, name: &'static str) -> Result<&'a Xdp, Error> {
