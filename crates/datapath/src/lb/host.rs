@@ -111,6 +111,13 @@ impl HostTables {
         self.index.iter().map(|bucket| bucket.each_ref().map(|word| word.get().0)).collect()
     }
 
+    /// Takes over the words of an index with as many buckets, as [`HostTables::index`] gives them.
+    pub fn set_index(&mut self, words: &[[u64; BUCKET]]) {
+        for (bucket, words) in self.index.iter_mut().zip(words) {
+            *bucket = words.map(|word| Cell::new(Entry(word)));
+        }
+    }
+
     /// Sessions that nobody uses.
     #[must_use]
     pub fn free(&self) -> usize {
