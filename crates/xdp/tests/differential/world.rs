@@ -63,7 +63,8 @@ pub(crate) struct Round {
 pub(crate) fn tables(node: &Node, round: Round) -> HostTables {
     let mut tables = HostTables::with_buckets(round.free + 1, SIZES.buckets(), 64);
     tables.settings.seed = 0x5eed_5eed + u64::from(round.number);
-    tables.settings.generation = 1 + round.number * 8;
+    // Past those of the round before: the kernel's ways are kept from round to round.
+    tables.settings.generation = 1 + round.number * 32;
     tables.settings.half_open_limit = round.half_open_limit;
     tables.boot_ns = 1 << 40;
     for port in [&node.front, &node.back, &node.dim] {
