@@ -35,6 +35,23 @@ fn a_way_is_looked_up_again_only_when_something_changed() {
 }
 
 #[test]
+fn every_generation_differs_from_the_one_before_and_from_none() {
+    for generation in [0xffff, 0x1_0000, 0x1_ffff, 0x2_0000, u32::MAX] {
+        let mut world = web(Mode::Nat);
+        world.tables.settings.generation = generation - 1;
+        world.client_sends(syn()).leaves();
+        world.tables.settings.generation = generation;
+        world.route(BACKEND4, BACK, SECOND_MAC);
+        assert_eq!(world.client_sends(syn()).frame[..6], SECOND_MAC, "{generation:#x}");
+        // A backend that no packet has gone to.
+        let mut world = web(Mode::Nat);
+        world.tables.settings.generation = generation;
+        let outcome = world.client_sends(syn());
+        assert_eq!(outcome.verdict, Verdict::Redirect(BACK), "{generation:#x}");
+    }
+}
+
+#[test]
 fn l4_07_while_a_neighbour_is_unknown_the_last_way_stays_and_the_neighbour_is_asked_for() {
     let mut world = web(Mode::Nat);
     open(&mut world);
