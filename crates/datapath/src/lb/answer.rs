@@ -14,8 +14,9 @@ use wire::{Address, arp, ethernet, icmp, ipv6, neighbour, protocol};
 
 /// Octets of an advertisement with the Ethernet address.
 const ADVERTISEMENT_BYTES: usize = neighbour::HEADER_BYTES + neighbour::OPTION_BYTES;
-/// Octets before the IP header of a frame with one tag.
+/// Octets before the IP header of a frame with one tag, and with two.
 const TAGGED: usize = ethernet::HEADER_BYTES + ethernet::TAG_BYTES;
+const TAGGED_TWICE: usize = TAGGED + ethernet::TAG_BYTES;
 /// How the IPv6 header of an advertisement begins: 32 octets of ICMPv6, hop limit 255.
 const ADVERTISEMENT_HEAD: [u8; 8] = [0x60, 0, 0, 0, 0, 32, protocol::ICMPV6, neighbour::HOP_LIMIT];
 /// Where advertisements go that answer a question without a sender: all nodes (RFC 4291 2.7.1).
@@ -132,6 +133,12 @@ fn grow<F: Frame>(frame: &mut F, packet: &Packet, at: usize) -> Option<()> {
         }
         TAGGED => {
             let rest: [u8; 4] = frame.read(ethernet::HEADER_BYTES)?;
+            frame.push(neighbour::OPTION_BYTES)?;
+            frame.write(ethernet::field::KIND, kind)?;
+            frame.write(ethernet::HEADER_BYTES, rest)
+        }
+        TAGGED_TWICE => {
+            let rest: [u8; 8] = frame.read(ethernet::HEADER_BYTES)?;
             frame.push(neighbour::OPTION_BYTES)?;
             frame.write(ethernet::field::KIND, kind)?;
             frame.write(ethernet::HEADER_BYTES, rest)

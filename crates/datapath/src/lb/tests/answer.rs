@@ -63,12 +63,20 @@ fn answers_stay_in_their_vlan() {
     owner().receive(FRONT, &question).turns_into(&answer);
 
     let (group, group_mac) = solicited_node(VIP6);
-    let packet = ipv6(ASKER6, &group).hop_limit(255).icmp(neighbour_solicitation(VIP6, None));
-    let question = ethernet(ASKER_MAC, group_mac).tag(0x8100, 0x6007).ipv6(packet).build();
-    let message = neighbour_advertisement(VIP6, 0x60, FRONT_MAC);
-    let packet = ipv6(VIP6, ASKER6).hop_limit(255).icmp(message);
-    let answer = ethernet(FRONT_MAC, ASKER_MAC).tag(0x8100, 0x6007).ipv6(packet).build();
-    owner().receive(FRONT, &question).turns_into(&answer);
+    for option in [None, Some(ASKER_MAC)] {
+        let question = ethernet(ASKER_MAC, group_mac).tag(0x8100, 0x6007);
+        let answer = ethernet(FRONT_MAC, ASKER_MAC).tag(0x8100, 0x6007);
+        for (question, answer) in
+            [(question.clone(), answer.clone()), (question.vlan(8), answer.vlan(8))]
+        {
+            let message = neighbour_solicitation(VIP6, option);
+            let packet = ipv6(ASKER6, &group).hop_limit(255).icmp(message);
+            let message = neighbour_advertisement(VIP6, 0x60, FRONT_MAC);
+            let expected = ipv6(VIP6, ASKER6).hop_limit(255).icmp(message);
+            let answer = answer.ipv6(expected).build();
+            owner().receive(FRONT, &question.ipv6(packet).build()).turns_into(&answer);
+        }
+    }
 }
 
 #[test]
