@@ -58,6 +58,28 @@ fn l4_33_udp_of_a_backend_that_is_gone_moves_at_once() {
 }
 
 #[test]
+fn l4_33_udp_comes_back_to_a_backend_that_recovers() {
+    let mut world = pair(Row::new(0, 1, false));
+    // Nothing to translate clients to: the backend must see this one.
+    world.tables.backends.iter_mut().for_each(|backend| backend.sources = 0);
+    world.client_sends(udp(1)).leaves();
+    for _ in 0..3 {
+        for (away, to, backend) in [(0, 1, SECOND4), (1, 0, BACKEND4)] {
+            world.is_gone(away);
+            world.tables.backends[usize::from(to)].flags = 0;
+            world.rows_become(VIP4, 0, UDP, Row::new(to, away, true));
+            let outcome = world.client_sends(udp(1));
+            outcome.leaves();
+            assert_eq!(outcome.destination(), backend);
+            assert_eq!(outcome.frame[26..30], [198, 51, 100, 7]);
+            let reply = ipv4(backend, CLIENT4).udp(53, 1, b"!");
+            let expected = ipv4(VIP4, CLIENT4).ttl(63).udp(53, 1, b"!");
+            world.backend_sends(reply).reaches_client(expected);
+        }
+    }
+}
+
+#[test]
 fn l4_33_echo_of_a_backend_that_is_gone_moves_at_once() {
     let mut world = pair(Row::new(0, 1, false));
     world.serve(VIP4, 0, ICMP, Mode::Nat, &[0, 1]);
