@@ -9,3 +9,4 @@ pub mod diagnostics;
 pub mod keyvalue;
 pub mod live;
 pub mod value;
+pub mod watch;

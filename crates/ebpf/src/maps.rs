@@ -20,6 +20,20 @@ pub(crate) static INDEX_MASK: u32 = 0;
 #[unsafe(no_mangle)]
 pub(crate) static FREE_MASK: u32 = 0;
 
+/// Answers of our own that one processor sends in one tick.
+#[unsafe(no_mangle)]
+pub(crate) static ANSWERS_A_TICK: u32 = 0;
+
+/// Answers of our own that this processor may still send.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Budget {
+    /// When it was last filled.
+    pub(crate) tick: u32,
+    /// What is left.
+    pub(crate) left: u32,
+}
+
 #[map]
 pub(crate) static SETTINGS: Array<Settings> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 #[map]
@@ -54,6 +68,8 @@ pub(crate) static TRAFFIC: PerCpuArray<Traffic> = PerCpuArray::with_max_entries(
 pub(crate) static DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(64, 0);
 #[map]
 pub(crate) static VERDICTS: PerCpuArray<u64> = PerCpuArray::with_max_entries(4, 0);
+#[map]
+pub(crate) static BUDGET: PerCpuArray<Budget> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 16, 0);
 #[map]

@@ -4,33 +4,67 @@ use crate::frame::XdpFrame;
 use crate::maps::{DROPS, SCRATCH, STAGES, VERDICTS};
 use crate::tables::MapTables;
 use aya_ebpf::bindings::xdp_action;
-use aya_ebpf::helpers::generated::bpf_redirect;
+use aya_ebpf::helpers::generated::{bpf_jiffies64, bpf_redirect};
 use aya_ebpf::macros::xdp;
 use aya_ebpf::programs::XdpContext;
 use datapath::lb::{self, DropReason, Next, Scratch, Stage, Verdict};
 
 /// Every frame: what an interface runs.
 #[xdp]
+#[inline(always)]
 pub(crate) fn enter(context: XdpContext) -> u32 {
     stage(&context, Stage::Enter)
 }
 
 /// Packets without a session.
 #[xdp]
+#[inline(always)]
 pub(crate) fn admit(context: XdpContext) -> u32 {
     stage(&context, Stage::Admit)
 }
 
 /// New sessions.
 #[xdp]
+#[inline(always)]
 pub(crate) fn claim(context: XdpContext) -> u32 {
     stage(&context, Stage::Claim)
 }
 
-/// ARP and neighbour discovery.
+/// ARP, neighbour discovery, and echoes of virtual addresses.
 #[xdp]
+#[inline(always)]
 pub(crate) fn answer(context: XdpContext) -> u32 {
     stage(&context, Stage::Answer)
+}
+
+/// ICMP errors about packets of sessions.
+#[xdp]
+#[inline(always)]
+pub(crate) fn error(context: XdpContext) -> u32 {
+    stage(&context, Stage::Error)
+}
+
+/// First segments whose segments are to be smaller.
+#[xdp]
+#[inline(always)]
+pub(crate) fn clamp(context: XdpContext) -> u32 {
+    stage(&context, Stage::Clamp)
+}
+
+/// Packets that go no further.
+#[xdp]
+#[inline(always)]
+pub(crate) fn refuse(context: XdpContext) -> u32 {
+    stage(&context, Stage::Refuse)
+}
+
+/// Not of the packet path: tells userspace the clock by which sessions age, the lower half of the
+/// kernel's jiffies, as its verdict.
+#[xdp]
+#[inline(always)]
+pub(crate) fn clock(_: XdpContext) -> u32 {
+    // SAFETY: a helper without arguments.
+    unsafe { bpf_jiffies64() as u32 }
 }
 
 #[inline(always)]
@@ -60,13 +94,22 @@ fn finish(verdict: Verdict) -> u32 {
             // SAFETY: a helper without memory.
             unsafe { bpf_redirect(interface, 0) as u32 }
         }
+        Verdict::Answer(reason) => {
+            count_drop(reason);
+            count(1, xdp_action::XDP_TX)
+        }
         Verdict::Drop(reason) => {
-            if let Some(drops) = DROPS.get_ptr_mut(reason.index() as u32) {
-                // SAFETY: the record is this processor's.
-                unsafe { *drops += 1 };
-            }
+            count_drop(reason);
             count(3, xdp_action::XDP_DROP)
         }
+    }
+}
+
+#[inline(always)]
+fn count_drop(reason: DropReason) {
+    if let Some(drops) = DROPS.get_ptr_mut(reason.index() as u32) {
+        // SAFETY: the record is this processor's.
+        unsafe { *drops += 1 };
     }
 }
 

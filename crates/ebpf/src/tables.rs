@@ -2,8 +2,8 @@
 
 use crate::atomic;
 use crate::maps::{
-    BACKENDS, EVENTS, FREE, FREE_MASK, INDEX, INDEX_MASK, LEVELS, LINKS, MEMBERS, ORIGINS, OWNED,
-    ROWS, SERVICES, SESSIONS, SETTINGS, SOURCES, TRAFFIC, WAYS,
+    ANSWERS_A_TICK, BACKENDS, BUDGET, EVENTS, FREE, FREE_MASK, INDEX, INDEX_MASK, LEVELS, LINKS,
+    MEMBERS, ORIGINS, OWNED, ROWS, SERVICES, SESSIONS, SETTINGS, SOURCES, TRAFFIC, WAYS,
 };
 use aya_ebpf::bindings::{bpf_fib_lookup as Lookup, xdp_md};
 use aya_ebpf::helpers::generated::{bpf_fib_lookup, bpf_jiffies64, bpf_ktime_get_boot_ns};
@@ -11,13 +11,11 @@ use aya_ebpf::maps::Array;
 use core::ops::{Deref, DerefMut};
 use datapath::lb::layout::{
     BUCKET, Backend, Entry, Hop, INTERFACES, Interface, Owned, Row, Service, ServiceKey, Session,
-    Settings, Source,
+    Settings, Source, TICK_SHIFT,
 };
 use datapath::lb::{self, Direction, DropReason, Packet, Tables};
 use wire::{Address, Family};
 
-/// A tick is this power of two of the kernel's jiffies: a quarter of a second or so.
-const TICK_SHIFT: u32 = 6;
 /// How often a free session is reached for while other processors take them.
 const TAKE_TRIES: u32 = 8;
 /// Address families as the kernel numbers them.
@@ -55,19 +53,19 @@ fn pair(map: &Array<[u32; 2]>, at: u32) -> Option<u32> {
 
 /// A question about a route, in words: the compiler zeroes and aligns them by eights.
 #[repr(transparent)]
-struct Request([u64; 8]);
+struct Request(core::mem::MaybeUninit<[u64; 8]>);
 
 impl Request {
-    /// Zeroes, word by word: the compiler would call its own loop over octets.
+    /// Zeroes, word by word and in place: the compiler would call its own loop over octets, also
+    /// to move words that it knows to be zeroes.
     #[inline(always)]
-    fn zeroed() -> Self {
-        let mut words = core::mem::MaybeUninit::<[u64; 8]>::uninit();
+    fn zero(&mut self) -> &mut Lookup {
         for at in 0..8 {
             // SAFETY: there are eight words.
-            unsafe { words.as_mut_ptr().cast::<u64>().add(at).write_volatile(0) };
+            unsafe { self.0.as_mut_ptr().cast::<u64>().add(at).write_volatile(0) };
         }
-        // SAFETY: all eight words are written.
-        Self(unsafe { words.assume_init() })
+        // SAFETY: all zeroes is a value of the structure, which is as large and less aligned.
+        unsafe { &mut *self.0.as_mut_ptr().cast() }
     }
 }
 
@@ -273,9 +271,8 @@ impl Tables for MapTables {
         destination: &Address,
         hop: &mut Hop,
     ) -> Result<(), DropReason> {
-        let mut lookup = Request::zeroed();
-        // SAFETY: all zeroes is a value of the structure, which is as large and less aligned.
-        let lookup: &mut Lookup = unsafe { &mut *(&raw mut lookup).cast() };
+        let mut request = Request(core::mem::MaybeUninit::uninit());
+        let lookup = request.zero();
         lookup.l4_protocol = packet.key.protocol;
         lookup.ifindex = self.ingress;
         lookup.__bindgen_anon_1.tot_len = 0;
@@ -310,6 +307,22 @@ impl Tables for MapTables {
             8 => Err(DropReason::TooBig),
             _ => Err(DropReason::RouteUnsupported),
         }
+    }
+
+    #[inline(always)]
+    fn admit(&self) -> bool {
+        let Some(budget) = BUDGET.get_ptr_mut(0) else { return false };
+        // SAFETY: the record is this processor's.
+        let budget = unsafe { &mut *budget };
+        let now = self.tick();
+        if budget.tick != now {
+            (budget.tick, budget.left) = (now, constant(&ANSWERS_A_TICK));
+        }
+        if budget.left == 0 {
+            return false;
+        }
+        budget.left -= 1;
+        true
     }
 
     #[inline(always)]

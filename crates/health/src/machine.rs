@@ -41,8 +41,22 @@ pub struct ProbeId(pub u64);
 pub enum Cause {
     /// No answer within the policy's timeout.
     Timeout,
-    /// The probe could not be sent or was refused; the text is the shell's.
+    /// The probe could not be sent, or nothing came back; the text is the shell's.
     Error(String),
+    /// The backend answered, and not as it should: a refusal, a reset, a wrong status. The text is
+    /// the shell's.
+    Answer(String),
+}
+
+impl Cause {
+    /// Whether the backend gave an answer of any kind. A network that is cut gives none.
+    #[must_use]
+    pub fn is_answer(&self) -> bool {
+        match self {
+            Self::Timeout | Self::Error(_) => false,
+            Self::Answer(_) => true,
+        }
+    }
 }
 
 /// One change of state.
@@ -102,6 +116,30 @@ impl Machine {
         }
     }
 
+    /// A machine for the same backend on another schedule: state and history go on, and a probe
+    /// that is outstanding is forgotten.
+    #[must_use]
+    pub fn rescheduled(&self, policy: Policy, first_probe: Instant) -> Self {
+        let mut machine = self.restarted(policy, first_probe);
+        machine.successes = self.successes;
+        machine.failures = self.failures;
+        machine.last_cause.clone_from(&self.last_cause);
+        machine
+    }
+
+    /// A machine for the same backend under another check: the state holds until the new check
+    /// disproves it, and results are counted from zero.
+    #[must_use]
+    pub fn restarted(&self, policy: Policy, first_probe: Instant) -> Self {
+        Self {
+            state: self.state,
+            since: self.since,
+            // Late results of the old machine's probes must not fit the new one's.
+            next_id: self.next_id,
+            ..Self::new(policy, first_probe)
+        }
+    }
+
     /// Gives up a probe whose time is over and starts the one that is due. Calling early is
     /// harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
@@ -129,6 +167,12 @@ impl Machine {
         if self.settle(id) {
             self.record(Err(cause), now);
         }
+    }
+
+    /// The probe told nothing about the backend, because it was the prober that failed: it counts
+    /// neither way. Ignored unless `id` is outstanding.
+    pub fn handle_void(&mut self, id: ProbeId) {
+        self.settle(id);
     }
 
     /// Applies a new policy and keeps state and history.
@@ -180,6 +224,17 @@ impl Machine {
     #[must_use]
     pub fn last_cause(&self) -> Option<&Cause> {
         self.last_cause.as_ref()
+    }
+
+    /// Whether the backend gave the latest probe an answer of any kind, good or bad; `None` before
+    /// the first result.
+    #[must_use]
+    pub fn answered(&self) -> Option<bool> {
+        if self.successes > 0 {
+            return Some(true);
+        }
+        // Without successes the latest result, if there is one, is the failure of `last_cause`.
+        self.last_cause.as_ref().map(Cause::is_answer)
     }
 
     /// The policy in force.
@@ -237,7 +292,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Timeout => f.write_str("timeout"),
-            Self::Error(text) => f.write_str(text),
+            Self::Error(text) | Self::Answer(text) => f.write_str(text),
         }
     }
 }

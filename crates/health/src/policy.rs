@@ -12,7 +12,7 @@ pub const MIN_INTERVAL: Duration = Duration::from_millis(10);
 pub const MAX_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// The schedule and the thresholds of one backend's check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Time from the start of one probe to the start of the next, [`MIN_INTERVAL`] to
     /// [`MAX_INTERVAL`].

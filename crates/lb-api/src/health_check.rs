@@ -8,6 +8,7 @@ use crate::natlb::Backend;
 use crate::problem::Read;
 use health::Policy;
 use serde::{Serialize, Serializer};
+use std::fmt;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::str::FromStr;
 use std::time::Duration;
@@ -63,10 +64,22 @@ pub struct Request {
 #[serde(transparent)]
 pub struct HttpPath(String);
 
+impl fmt::Display for HttpPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// The value of a Host header (RFC 9110 7.2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct HttpHost(String);
+
+impl fmt::Display for HttpHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// A status of HTTP, 100..=599 (RFC 9110 15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -4,6 +4,8 @@
 pub mod batch;
 mod context;
 pub mod icmp;
+pub mod links;
+pub mod monitor;
 pub mod netlink;
 pub mod netns;
 pub mod offload;

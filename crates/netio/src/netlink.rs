@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use ipnet::IpNet;
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NLMSG_ALIGNTO,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NLMSG_ALIGNTO,
     NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
@@ -31,6 +31,8 @@ use crate::context::context;
 const MAX_REPLY_BYTES: usize = 64 * 1024;
 /// Most datagrams read for one request: the answer, its acknowledgement, and stale ones.
 const MAX_REPLIES: usize = 16;
+/// Most datagrams read for one list: some tens of thousands of entries.
+const MAX_DUMP_DATAGRAMS: usize = 4096;
 /// `RT_TABLE_LOCAL` of rtnetlink(7): what is delivered to this host.
 const TABLE_LOCAL: u8 = 255;
 /// `1 << RTAX_MTU`: the MTU metric is locked, path MTU discovery does not change it.
@@ -228,20 +230,9 @@ impl Netlink {
     /// # Errors
     /// The kernel does not answer the lookup.
     pub fn route_is_local(&mut self, address: IpAddr) -> io::Result<bool> {
-        let lookup = route_message(address.into());
-        let mut message = RouteMessage::default();
-        message.header.address_family = lookup.header.address_family;
-        message.header.destination_prefix_length = lookup.header.destination_prefix_length;
-        message.attributes = lookup.attributes;
-        match self.request(RouteNetlinkMessage::GetRoute(message), 0) {
-            Ok(Some(RouteNetlinkMessage::NewRoute(route))) => {
-                Ok(route.header.kind == RouteType::Local)
-            }
-            Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel sent no route")),
-            Err(error) if is_no_route(&error) => Ok(false),
-            Err(error) => Err(error),
-        }
-        .map_err(|error| context(format!("look up the route to {address}"), error))
+        route_lookup(self, address)
+            .map(|route| route.is_some_and(|route| route.header.kind == RouteType::Local))
+            .map_err(|error| context(format!("look up the route to {address}"), error))
     }
 
     fn try_add_route(&mut self, route: Route<'_>) -> io::Result<()> {
@@ -286,12 +277,12 @@ impl Netlink {
         Ok(name_to_index(socket, link)?)
     }
 
-    fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+    pub(crate) fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.request(message, flags).map(|_| ())
     }
 
     /// Sends one request, waits for its acknowledgement, returns the message that came before it.
-    fn request(
+    pub(crate) fn request(
         &mut self,
         message: RouteNetlinkMessage,
         flags: u16,
@@ -324,6 +315,37 @@ impl Netlink {
         Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel did not acknowledge"))
     }
 
+    /// Sends one request for a list, and returns the whole of it.
+    pub(crate) fn dump(
+        &mut self,
+        message: RouteNetlinkMessage,
+    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+        header.sequence_number = self.sequence;
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        let mut list = Vec::new();
+        for _ in 0..MAX_DUMP_DATAGRAMS {
+            for reply in split(&self.receive()?)? {
+                if reply.header.sequence_number != self.sequence {
+                    continue;
+                }
+                match reply.payload {
+                    NetlinkPayload::Done(_) => return Ok(list),
+                    NetlinkPayload::Error(error) => return Err(error.to_io()),
+                    NetlinkPayload::InnerMessage(message) => list.push(message),
+                    _ => {}
+                }
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's list does not end"))
+    }
+
     fn receive(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(MAX_REPLY_BYTES);
         loop {
@@ -350,7 +372,7 @@ fn split(mut datagram: &[u8]) -> io::Result<Vec<NetlinkMessage<RouteNetlinkMessa
     Ok(messages)
 }
 
-fn family(address: IpAddr) -> AddressFamily {
+pub(crate) fn family(address: IpAddr) -> AddressFamily {
     match address {
         IpAddr::V4(_) => AddressFamily::Inet,
         IpAddr::V6(_) => AddressFamily::Inet6,
@@ -378,6 +400,24 @@ fn route_message(destination: IpNet) -> RouteMessage {
     message.header.protocol = RouteProtocol::Static;
     message.attributes.push(RouteAttribute::Destination(destination.network().into()));
     message
+}
+
+/// The route that the kernel takes to `address`; `None` if there is none.
+pub(crate) fn route_lookup(
+    netlink: &mut Netlink,
+    address: IpAddr,
+) -> io::Result<Option<RouteMessage>> {
+    let lookup = route_message(address.into());
+    let mut message = RouteMessage::default();
+    message.header.address_family = lookup.header.address_family;
+    message.header.destination_prefix_length = lookup.header.destination_prefix_length;
+    message.attributes = lookup.attributes;
+    match netlink.request(RouteNetlinkMessage::GetRoute(message), 0) {
+        Ok(Some(RouteNetlinkMessage::NewRoute(route))) => Ok(Some(route)),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel sent no route")),
+        Err(error) if is_no_route(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a lookup failed because of what the table says: no route, or one of the kinds

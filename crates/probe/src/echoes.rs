@@ -10,10 +10,8 @@ use std::time::{Duration, Instant};
 use health::{Action, Cause, Machine, ProbeId};
 use netio::icmp::EchoReply;
 
+use crate::sockets::Nonce;
 use crate::{Change, Check};
-
-/// Proof that the sender of a reply has seen the request.
-pub(crate) type Nonce = [u8; 8];
 
 /// An echo request to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

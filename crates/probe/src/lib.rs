@@ -1,22 +1,33 @@
-//! Active health checks: sends ICMP echo requests to backends and drives their health machines.
+//! Active health checks: probes backends and drives their health machines.
 //!
 //! ```text
 //!   Prober (sockets, clock)  <──>  Echoes (who waits for which reply)  <──>  health::Machine
 //!   prober.rs, the shell           echoes.rs, sans-IO                        one per backend
+//!
+//!   Checks (sockets, clock)  <──>  Schedule (what is due, shared, void)  <──>  health::Machine
+//!   checks.rs, the shell           checks/schedule.rs, sans-IO                 one per check
 //! ```
 //!
-//! A reply counts only for the backend whose address it came from, and only with the identifier,
+//! [`Prober`] sends echo requests only and knows a backend by its address; [`checks`] also opens
+//! connections and knows a check by its name.
+//!
+//! An echo reply counts only for the backend whose address it came from, and only with the identifier,
 //! sequence number and nonce of the request that this backend has not answered yet.
 
 #![forbid(unsafe_code)]
 
+pub mod checks;
 mod echoes;
+mod error;
 mod mtu;
 mod prober;
+mod sockets;
 
 use std::net::IpAddr;
 
-pub use prober::{Error, Prober, Sockets};
+pub use error::Error;
+pub use prober::Prober;
+pub use sockets::Sockets;
 pub use wire::Family;
 
 /// A backend to be checked.

@@ -1,53 +1,19 @@
 //! The shell around [`Echoes`](crate::echoes::Echoes): raw sockets, the clock, randomness.
 
-use std::collections::hash_map::RandomState;
-use std::future::pending;
-use std::hash::BuildHasher;
-use std::io;
 use std::net::IpAddr;
 use std::time::Instant;
 
 use health::Machine;
-use netio::icmp::{EchoSocket, REPLY_BUFFER};
-use tokio::io::Interest;
-use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::select;
-use wire::Family;
 
-use crate::echoes::{Echoes, Nonce, Request};
+use crate::echoes::{Echoes, Request};
 use crate::mtu::MtuProbes;
-use crate::{Change, Check};
-
-/// One open echo socket per family, shared by all backends.
-///
-/// Opening takes `CAP_NET_RAW` and no runtime, so it can happen before privileges are dropped and
-/// before the first thread starts.
-#[derive(Debug)]
-pub struct Sockets {
-    v4: Option<EchoSocket>,
-    v6: Option<EchoSocket>,
-    mtu: MtuProbes,
-}
-
-impl Sockets {
-    /// Opens a socket for each of `families`. Backends of another family fail every probe.
-    ///
-    /// # Errors
-    /// Names the family that could not be opened.
-    pub fn open(families: &[Family]) -> Result<Self, Error> {
-        let open = |family| {
-            let wanted = families.contains(&family);
-            let socket = wanted.then(|| EchoSocket::new(family)).transpose();
-            socket.map_err(|source| Error::Socket { family, source })
-        };
-        Ok(Self { v4: open(Family::V4)?, v6: open(Family::V6)?, mtu: MtuProbes::open(families) })
-    }
-}
+use crate::sockets::{Nonce, Sockets, Watched, now, secrets, sleep_until};
+use crate::{Change, Check, Error};
 
 /// Probes backends and reports changes of their state.
 pub struct Prober {
-    v4: Option<AsyncFd<EchoSocket>>,
-    v6: Option<AsyncFd<EchoSocket>>,
+    sockets: Watched,
     echoes: Echoes<Box<dyn FnMut() -> Nonce + Send>>,
     mtu: MtuProbes,
 }
@@ -61,21 +27,9 @@ impl Prober {
     /// # Panics
     /// Outside a tokio runtime with I/O enabled.
     pub fn new(sockets: Sockets) -> Result<Self, Error> {
-        // SipHash under keys that the standard library draws from the kernel: nobody without the
-        // keys can guess the values, and drawing one cannot fail halfway through a probe.
-        let keys = RandomState::new();
-        let [high, low, ..] = keys.hash_one("identifier").to_be_bytes();
-        let mut drawn = 0_u64;
-        let nonces = move || {
-            drawn += 1;
-            keys.hash_one(drawn).to_be_bytes()
-        };
-        Ok(Self {
-            v4: sockets.v4.map(watch).transpose()?,
-            v6: sockets.v6.map(watch).transpose()?,
-            echoes: Echoes::new(u16::from_be_bytes([high, low]), Box::new(nonces)),
-            mtu: sockets.mtu,
-        })
+        let (sockets, mtu) = sockets.watch()?;
+        let (id, nonces) = secrets();
+        Ok(Self { sockets, echoes: Echoes::new(id, Box::new(nonces)), mtu })
     }
 
     /// Makes `checks` the backends to be probed.
@@ -98,16 +52,11 @@ impl Prober {
             if let Some(change) = self.echoes.poll_change() {
                 return change;
             }
-            let Self { v4, v6, echoes, .. } = self;
+            let Self { sockets, echoes, .. } = self;
+            let due = echoes.poll_timeout();
             select! {
-                Ok(mut ready) = readable(v4.as_ref()) => {
-                    // An error means "empty now", and has cleared the readiness.
-                    let _ = ready.try_io(|socket| read_replies(socket.get_ref(), echoes));
-                }
-                Ok(mut ready) = readable(v6.as_ref()) => {
-                    let _ = ready.try_io(|socket| read_replies(socket.get_ref(), echoes));
-                }
-                () = sleep_until(echoes.poll_timeout()) => self.fire_timers(),
+                () = sockets.replies(|reply| echoes.handle_reply(reply, now())) => {}
+                () = sleep_until(due) => self.fire_timers(),
             }
         }
     }
@@ -120,8 +69,9 @@ impl Prober {
 
     fn send_requests(&mut self) {
         while let Some(request) = self.echoes.poll_request() {
-            match self.send(&request) {
-                Ok(()) => self.mtu.handle_check(request.backend),
+            let Request { backend, id, seq, nonce, .. } = request;
+            match self.sockets.send(backend, id, seq, nonce) {
+                Ok(()) => self.mtu.handle_check(backend),
                 Err(error) => {
                     self.echoes.handle_send_error(&request, error.to_string(), now());
                 }
@@ -129,93 +79,14 @@ impl Prober {
         }
     }
 
-    fn send(&self, request: &Request) -> io::Result<()> {
-        let &Request { backend, id, seq, nonce, .. } = request;
-        let (socket, missing) = match backend {
-            IpAddr::V4(_) => (&self.v4, "no ICMP socket is open"),
-            IpAddr::V6(_) => (&self.v6, "no ICMPv6 socket is open"),
-        };
-        let socket = socket.as_ref().ok_or_else(|| io::Error::other(missing))?;
-        socket.get_ref().send_echo(backend, id, seq, &nonce)
-    }
-
     /// Replies that lie in the sockets come first: they may have been there in time, and it would be
     /// our own stall that made them late.
     fn fire_timers(&mut self) {
-        for socket in [&self.v4, &self.v6].into_iter().flatten() {
-            // An error means "empty now".
-            let _ = read_replies(socket.get_ref(), &mut self.echoes);
-        }
+        let Self { sockets, echoes, .. } = self;
+        sockets.replies_now(|reply| echoes.handle_reply(reply, now()));
         self.echoes.handle_timeout(now());
     }
 }
-
-/// Why probing cannot begin.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A raw socket was refused, most often for want of `CAP_NET_RAW`.
-    #[error("cannot open a raw ICMP socket ({family:?}): {source}")]
-    Socket {
-        /// The family it was for.
-        family: Family,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// The runtime could not watch a socket.
-    #[error("cannot watch the ICMP sockets: {0}")]
-    Watch(#[source] io::Error),
-}
-
-fn watch(socket: EchoSocket) -> Result<AsyncFd<EchoSocket>, Error> {
-    #[expect(
-        deprecated,
-        reason = "its successor is unsafe, against descriptors that change or close too early; an \
-                  EchoSocket owns one descriptor for all its life"
-    )]
-    AsyncFd::with_interest(socket, Interest::READABLE).map_err(Error::Watch)
-}
-
-/// Takes a batch of replies off the socket; `WouldBlock` once it is empty.
-fn read_replies<N: FnMut() -> Nonce>(
-    socket: &EchoSocket,
-    echoes: &mut Echoes<N>,
-) -> io::Result<()> {
-    let mut buf = [0; REPLY_BUFFER];
-    for _ in 0..READ_BATCH {
-        match socket.recv_reply(&mut buf) {
-            Ok(Some(reply)) => echoes.handle_reply(&reply, now()),
-            Ok(None) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
-            // The kernel hands out an error of the socket once; replies may lie behind it.
-            Err(_) => {}
-        }
-    }
-    Ok(())
-}
-
-async fn readable(
-    socket: Option<&AsyncFd<EchoSocket>>,
-) -> io::Result<AsyncFdReadyGuard<'_, EchoSocket>> {
-    match socket {
-        Some(socket) => socket.readable().await,
-        None => pending().await,
-    }
-}
-
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due.into()).await,
-        None => pending().await,
-    }
-}
-
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}
-
-/// Replies read in one go before timers and other tasks get their turn.
-const READ_BATCH: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -224,6 +95,7 @@ mod tests {
     use std::time::Duration;
 
     use health::{Policy, State};
+    use wire::Family;
 
     use super::*;
 

@@ -1,5 +1,7 @@
 //! The loaded programs and their maps.
 
+use crate::clock::Clock;
+use crate::events::Events;
 use crate::memory::{Memory, Pairs};
 use crate::{Error, Link, Mode, Octets};
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, ProgramArray};
@@ -10,6 +12,7 @@ use datapath::lb::layout::{
 };
 use datapath::lb::{DropReason, Stage};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use wire::Address;
 
 /// The built object, beside its source.
@@ -34,6 +37,8 @@ pub struct Sizes {
     pub backends: u32,
     /// Ranges of translation addresses.
     pub sources: u32,
+    /// Answers of our own that one processor sends in a tick, a quarter of a second or so.
+    pub answers: u32,
 }
 
 impl Default for Sizes {
@@ -46,6 +51,7 @@ impl Default for Sizes {
             members: 1 << 17,
             backends: 1 << 16,
             sources: 1 << 14,
+            answers: 100,
         }
     }
 }
@@ -73,9 +79,9 @@ pub struct Verified {
     pub instructions: u32,
 }
 
-/// The packet core in the kernel.
-pub struct Core {
-    ebpf: Ebpf,
+/// The arrays that both sides see.
+#[derive(Debug)]
+pub struct Shared {
     /// What holds for every packet.
     pub settings: Memory<Settings>,
     /// Levels of free and half-open sessions.
@@ -94,6 +100,13 @@ pub struct Core {
     pub backends: Memory<Backend>,
     /// The translation addresses.
     pub sources: Memory<Source>,
+}
+
+/// The packet core in the kernel.
+pub struct Core {
+    ebpf: Ebpf,
+    /// The arrays that both sides see.
+    pub shared: Arc<Shared>,
     /// The interfaces.
     pub interfaces: Array<MapData, Octets<Interface>>,
     /// The addresses that are ours.
@@ -106,8 +119,7 @@ pub struct Core {
     pub traffic: PerCpuArray<MapData, Octets<Traffic>>,
     drops: PerCpuArray<MapData, u64>,
     verdicts: PerCpuArray<MapData, u64>,
-    /// The kernel empties a program table when the last descriptor of it is closed, though
-    /// programs still use it.
+    /// The kernel empties the table when nobody in userspace holds it any more.
     _stages: ProgramArray<MapData>,
 }
 
@@ -122,6 +134,7 @@ impl Core {
             .verifier_log_level(VerifierLogLevel::STATS)
             .override_global("INDEX_MASK", &index_mask, true)
             .override_global("FREE_MASK", &free_mask, true)
+            .override_global("ANSWERS_A_TICK", &sizes.answers, true)
             .map_max_entries("OWNED", sizes.addresses)
             .map_max_entries("SERVICES", sizes.services)
             .map_max_entries("ORIGINS", sizes.backends)
@@ -136,7 +149,7 @@ impl Core {
             .map_max_entries("FREE", sizes.free_places() / 2)
             .load(OBJECT)?;
         let stages = load_stages(&mut ebpf)?;
-        let core = Self {
+        let shared = Shared {
             settings: memory(&mut ebpf, "SETTINGS", 1)?,
             levels: memory(&mut ebpf, "LEVELS", 1)?,
             index: memory(&mut ebpf, "INDEX", sizes.buckets())?,
@@ -146,6 +159,9 @@ impl Core {
             members: Pairs::new(memory(&mut ebpf, "MEMBERS", sizes.members / 2)?),
             backends: memory(&mut ebpf, "BACKENDS", sizes.backends)?,
             sources: memory(&mut ebpf, "SOURCES", sizes.sources)?,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
             interfaces: take(&mut ebpf, "LINKS")?,
             owned: take(&mut ebpf, "OWNED")?,
             services: take(&mut ebpf, "SERVICES")?,
@@ -155,8 +171,26 @@ impl Core {
             verdicts: take(&mut ebpf, "VERDICTS")?,
             _stages: stages,
             ebpf,
-        };
-        Ok(core)
+        })
+    }
+
+    /// The neighbours that the packet core asks for, to be taken out once.
+    ///
+    /// # Errors
+    /// They were taken out before.
+    pub fn take_events(&mut self) -> Result<Events, Error> {
+        take(&mut self.ebpf, "EVENTS").map(Events)
+    }
+
+    /// A clock for the age of sessions, to be taken out once: it outlives borrows of the core.
+    ///
+    /// # Errors
+    /// The kernel does not give its program away.
+    pub fn clock(&mut self) -> Result<Clock, Error> {
+        let program: &Xdp = program(&self.ebpf, CLOCK)?;
+        let info = program.info().map_err(|source| refused(CLOCK, source))?;
+        let fd = info.fd().map_err(|source| refused(CLOCK, source))?;
+        Ok(Clock::new(fd))
     }
 
     /// What the verifier said of each program.
@@ -234,9 +268,12 @@ fn programs() -> impl Iterator<Item = &'static str> {
     Stage::ALL.iter().map(|stage| stage.name())
 }
 
+/// The program that tells the time.
+const CLOCK: &str = "clock";
+
 /// Loads every program, and enters the stages where the first one looks for them.
 fn load_stages(ebpf: &mut Ebpf) -> Result<ProgramArray<MapData>, Error> {
-    for name in programs() {
+    for name in programs().chain([CLOCK]) {
         program_mut(ebpf, name)?.load().map_err(|source| refused(name, source))?;
     }
     let mut table: ProgramArray<MapData> = take(ebpf, "STAGES")?;

@@ -36,6 +36,12 @@ pub enum Error {
         /// The kernel's words.
         source: io::Error,
     },
+    /// The kernel's clock cannot be asked.
+    #[error("the kernel does not tell its clock: {source}")]
+    Clock {
+        /// The kernel's words.
+        source: io::Error,
+    },
     /// Another program is attached to the interface.
     #[error(
         "interface {interface} already has an XDP program (id {id}): detach it first, as with `ip link set {interface} xdp off`"

@@ -10,14 +10,23 @@
 //! `unsafe` is for memory that is shared with the kernel; the layouts are `datapath`'s.
 #![allow(unsafe_code, reason = "maps the kernel's memory")]
 
+mod clock;
 mod core;
 mod error;
+mod events;
 mod link;
 mod memory;
 mod plain;
+mod stub;
 
-pub use crate::core::{Core, Sizes, Verified};
+pub use crate::core::{Core, Shared, Sizes, Verified};
+pub use clock::Clock;
 pub use error::Error;
+pub use events::Events;
 pub use link::{Link, Mode};
-pub use memory::Memory;
+pub use memory::{Memory, Pairs};
 pub use plain::{Octets, Plain};
+pub use stub::Stub;
+
+/// What the kernel says of a map.
+pub use aya::maps::MapError;

@@ -16,11 +16,16 @@ use crate::report::Outcome;
 /// What invoke-rc.d asks before it starts a service; 101 forbids it (Debian policy 9.3.3).
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
-/// Installs what is missing, or says how; asks no mirror when everything is there.
-pub(crate) fn provide(action: Missing) -> anyhow::Result<Outcome> {
-    let missing = peers::missing();
+/// Installs what is missing of `peers`, or says how, and what it means to be without; asks no
+/// mirror when everything is there.
+pub(crate) fn provide(
+    action: Missing,
+    peers: &[Peer],
+    consequence: &str,
+) -> anyhow::Result<Outcome> {
+    let missing = peers::missing(peers);
     if missing.is_empty() {
-        println!("    all {} are there", peers::PEERS.len());
+        println!("    all {} are there", peers.len());
         return Ok(Outcome::Passed);
     }
     for peer in &missing {
@@ -32,7 +37,7 @@ pub(crate) fn provide(action: Missing) -> anyhow::Result<Outcome> {
         Missing::Install | Missing::Tell => {
             let packages = packages(&missing);
             Ok(Outcome::Skipped(format!(
-                "tests that use {} skip themselves; install by \
+                "{consequence} without {}; install by \
                  `apt-get update && apt-get install -y --no-install-recommends {}` as root",
                 names(&missing),
                 packages.join(" ")
@@ -45,7 +50,7 @@ fn install(missing: &[Peer]) -> anyhow::Result<Outcome> {
     let _quiet = NoServices::ensure(Path::new(POLICY))?;
     run(apt_get().arg("update"))?;
     run(apt_get().args(["install", "-y", "--no-install-recommends"]).args(packages(missing)))?;
-    let still = peers::missing();
+    let still = peers::missing(missing);
     if !still.is_empty() {
         bail!("installed, and still not there: {}", names(&still));
     }

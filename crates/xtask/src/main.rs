@@ -1,4 +1,5 @@
-//! The developer's one door: `cargo xtask check`, `test`, `tidy`, `lab`, `bench` and `fuzz`.
+//! The developer's one door: `cargo xtask check`, `test`, `tidy`, `ebpf`, `lab`, `bench` and
+//! `fuzz`.
 //!
 //! CI runs nothing else, so what passes here passes there.
 
@@ -8,6 +9,7 @@ mod check;
 mod command;
 mod count;
 mod deny;
+mod ebpf;
 mod fuzz;
 mod lab;
 mod peers;
@@ -15,12 +17,14 @@ mod privilege;
 mod report;
 mod test;
 mod tidy;
+mod tool;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ebpf::Purpose;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The developer's one door")]
@@ -37,6 +41,17 @@ enum Task {
     Test(Tools),
     /// The project's own rules alone: layers, purity, file sizes, links, traps
     Tidy,
+    /// Build the BPF object and put it beside its source
+    Ebpf {
+        /// Compare it with the one that is checked in instead
+        #[arg(long)]
+        check: bool,
+        /// Run clippy on what is built only for BPF instead
+        #[arg(long, conflicts_with = "check")]
+        clippy: bool,
+        #[command(flatten)]
+        tools: Tools,
+    },
     /// Run the labs whose test names contain FILTER, with their output
     Lab {
         /// Part of a test's name; all labs without it
@@ -103,6 +118,14 @@ fn main() -> ExitCode {
         Task::Check(tools) => check::run_task(tools.missing()),
         Task::Test(tools) => test::run_task(tools.missing()),
         Task::Tidy => tidy::run_task(),
+        Task::Ebpf { check, clippy, tools } => {
+            let purpose = match (check, clippy) {
+                (true, _) => Purpose::Check,
+                (_, true) => Purpose::Clippy,
+                _ => Purpose::Replace,
+            };
+            ebpf::run_task(purpose, tools.missing())
+        }
         Task::Lab { filter } => lab::run_task(filter.as_deref()),
         Task::Bench { subject: Subject::Gredist, json, rounds } => {
             bench::gredist(json.as_deref(), rounds)

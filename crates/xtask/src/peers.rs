@@ -24,9 +24,11 @@ pub(crate) enum Probe {
     DebianPythonModule,
     /// A file at this place.
     File(&'static str),
+    /// The package itself: another one may bring a program of the same name.
+    DebianPackage,
 }
 
-/// The only list of them: `cargo xtask test --install` installs these packages and no others.
+/// Beside them stand those of the BPF object below: `cargo xtask test --install` installs no other packages.
 pub(crate) const PEERS: &[Peer] = &[
     program("ip", "iproute2", "every lab"),
     program("nft", "nftables", "labs with guards and routers that drop"),
@@ -71,6 +73,16 @@ pub(crate) const PEERS: &[Peer] = &[
     program("systemd-analyze", "systemd", "the units in deploy/"),
 ];
 
+/// What `cargo xtask ebpf` builds with.
+pub(crate) const COMPILER: &[Peer] = &[
+    package("rustc-web", "the BPF object"),
+    package("rust-web-src", "the library `core` in the BPF object"),
+];
+
+/// What `cargo xtask ebpf --clippy` needs beside them.
+pub(crate) const CLIPPY: &[Peer] =
+    &[package("rust-web-clippy", "lints of what is built only for BPF")];
+
 /// Debian's Python, whatever comes first in `PATH`.
 const DEBIAN_PYTHON: &str = "/usr/bin/python3";
 
@@ -81,9 +93,13 @@ const fn program(name: &'static str, package: &'static str, used_by: &'static st
     Peer { name, probe: Probe::Program, package, used_by }
 }
 
+const fn package(name: &'static str, used_by: &'static str) -> Peer {
+    Peer { name, probe: Probe::DebianPackage, package: name, used_by }
+}
+
 /// The peers that are not there.
-pub(crate) fn missing() -> Vec<Peer> {
-    PEERS.iter().copied().filter(|peer| !peer.is_there()).collect()
+pub(crate) fn missing(peers: &[Peer]) -> Vec<Peer> {
+    peers.iter().copied().filter(|peer| !peer.is_there()).collect()
 }
 
 /// `PATH` with the folders of system programs at its end.
@@ -106,6 +122,11 @@ impl Peer {
                 .stderr(Stdio::null())
                 .status()
                 .is_ok_and(|status| status.success()),
+            Probe::DebianPackage => Command::new("dpkg-query")
+                .args(["--show", "--showformat=${db:Status-Status}", self.package])
+                .stdin(Stdio::null())
+                .output()
+                .is_ok_and(|output| output.stdout == b"installed"),
         }
     }
 }
@@ -131,6 +152,11 @@ mod tests {
         for folder in SYSTEM_FOLDERS {
             assert_eq!(path.split(':').filter(|has| *has == folder).count(), 1, "{path}");
         }
+    }
+
+    #[test]
+    fn a_package_that_debian_does_not_have_is_missing() {
+        assert!(!package("no-such-package", "this test").is_there());
     }
 
     #[test]

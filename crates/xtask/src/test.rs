@@ -1,6 +1,5 @@
 //! `cargo xtask test`: the programs, the tests, and the total.
 
-use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::process::{Command, ExitCode};
 
@@ -9,8 +8,8 @@ use anyhow::bail;
 use crate::command::{cargo, line, run, target_directory, watch};
 use crate::count::Count;
 use crate::privilege::Privilege;
-use crate::report::{Outcome, Report};
-use crate::{Missing, apt, peers};
+use crate::report::{Outcome, Report, labs_required};
+use crate::{Missing, apt, ebpf, peers};
 
 /// Labs start the programs from here; the same variable in every lab.
 const PROGRAMS: &str = "CASTELLUM_BIN_DIR";
@@ -20,8 +19,9 @@ pub(crate) fn run_task(missing: Missing) -> anyhow::Result<ExitCode> {
     let mut report = Report::default();
     let mut count = Count::default();
     report.step("peers", "run `apt-get update` and look at what apt-get said", || {
-        apt::provide(missing)
+        apt::provide(missing, peers::PEERS, "tests skip themselves")
     });
+    report.step("BPF object", "`cargo xtask ebpf` rebuilds it", || ebpf::check(missing));
     let built = report.step("build programs", "mend what rustc names", build_programs)
         && report.step("build tests", "mend what rustc names", || {
             run(&mut cargo(["test", "--workspace", "--no-run"]))?;
@@ -79,10 +79,6 @@ pub(crate) fn prepare(mut command: Command) -> anyhow::Result<(Command, Outcome)
         }
     };
     Ok((privilege.grant(command)?, left_out))
-}
-
-fn labs_required() -> bool {
-    std::env::var_os("LABS").as_deref() == Some(OsStr::new("required"))
 }
 
 fn count_tests(

@@ -2,6 +2,7 @@
 //!
 //! Reads the tree and `cargo metadata` once; a rule is a function from what was read to findings.
 
+mod binaries;
 mod files;
 mod layers;
 mod lexer;
@@ -51,6 +52,7 @@ pub(crate) fn step() -> anyhow::Result<Outcome> {
     findings.extend(sources::check(&files));
     findings.extend(manifests::check(&files));
     findings.extend(links::check(&files, &root));
+    findings.extend(binaries::check(&root)?);
     let traps = traps::Table::read(&files);
     print!("{}", traps.render());
     findings.extend(traps.check());

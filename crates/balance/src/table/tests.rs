@@ -3,12 +3,12 @@
 extern crate std;
 
 use super::*;
-use sha2::{Digest, Sha256};
 use crate::figures::{Moves, candidates, fleet, max_over_mean};
 use crate::rendezvous::Weight;
 use alloc::format;
 use alloc::string::String;
 use proptest::prelude::*;
+use sha2::{Digest, Sha256};
 use std::println;
 
 const SELECTIONS: [Selection; 4] = [

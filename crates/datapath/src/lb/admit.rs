@@ -7,8 +7,8 @@ use super::layout::{
 };
 use super::parse::{Kind, Packet};
 use super::tables::Tables;
-use super::verdict::{DropReason, Verdict};
-use super::{Next, Scratch, Stage, send};
+use super::verdict::DropReason;
+use super::{Next, Refusal, Scratch, Stage, affinity, send, stateless};
 use crate::Frame;
 use balance::hash::{hash, row_in};
 use wire::ethernet;
@@ -19,18 +19,26 @@ pub const SELECTION_SEED: u64 = 0x6c62;
 
 #[inline(always)]
 pub(super) fn admit<F: Frame, T: Tables>(
-    frame: &F,
+    frame: &mut F,
     tables: &T,
     scratch: &mut Scratch,
 ) -> Result<Next, DropReason> {
-    let packet = &scratch.packet;
-    let Some(service) = service(tables, packet) else {
-        return stray(tables, packet).map(Next::Done);
+    let Some(service) = service(tables, &scratch.packet) else {
+        return stray(frame, tables, scratch);
     };
+    let Scratch { packet, key, .. } = &mut *scratch;
     if !packet.key.source.is_routable() || packet.key.source.family() != packet.family {
         return Err(DropReason::SourceInvalid);
     }
-    let id = choose(tables, packet, service)?;
+    if service.flags & service_flag::ICMP_PER_SEQUENCE != 0 {
+        packet.name_sequence();
+    }
+    let sticky = service.affinity_s != 0;
+    let recalled = if sticky { affinity::recall(tables, packet, key) } else { None };
+    let id = match recalled {
+        Some(id) => id,
+        None => choose(tables, packet, service)?,
+    };
     let backend = tables.backend(id).ok_or(DropReason::Internal)?;
     let twice =
         service.flags & service_flag::TWICE_NAT != 0 || backend.address == packet.key.source;
@@ -38,29 +46,50 @@ pub(super) fn admit<F: Frame, T: Tables>(
     if packet.kind == Kind::Tcp && !starts && (twice || packet.flags & flag::RST != 0) {
         return Err(DropReason::NoSession);
     }
-    let mut way = tables.way(id).ok_or(DropReason::Internal)?;
-    send::way(tables, packet, &mut way, &packet.key.source, &backend.address)?;
-    send::fits(packet, &way)?;
-    if packet.kind == Kind::Tcp && !tables.open_half() {
-        return Err(DropReason::HalfOpenExhausted);
+    {
+        let mut way = tables.way(id).ok_or(DropReason::Internal)?;
+        send::way(tables, packet, &mut way, &packet.key.source, &backend.address)?;
+        if let Some(refusal) = send::refuse(packet, &way) {
+            scratch.refusal = refusal;
+            return Ok(Next::Stage(Stage::Refuse));
+        }
     }
-    if reopen(tables, scratch, id) {
-        return Ok(Next::Stage(Stage::Enter));
+    if sticky && recalled.is_none() {
+        affinity::remember(tables, scratch, service, id)?;
     }
-    let created = create(frame, tables, scratch, backend, id);
-    match created {
+    match open(frame, tables, scratch, backend, id) {
+        Ok(session) if session == scratch.replaces => Ok(Next::Stage(Stage::Enter)),
         Ok(session) => {
             (scratch.session, scratch.tries) = (session, 0);
             scratch.twice = u32::from(twice);
             Ok(Next::Stage(Stage::Claim))
         }
-        Err(reason) => {
-            if scratch.packet.kind == Kind::Tcp {
-                tables.close_half();
-            }
-            Err(reason)
-        }
+        Err(reason) if twice => Err(reason),
+        Err(reason) => stateless::forward(frame, tables, scratch, backend, id, reason),
     }
+}
+
+/// A session for the flow: the one that it had, if that was with the same backend, or a new one.
+#[inline(always)]
+fn open<F: Frame, T: Tables>(
+    frame: &F,
+    tables: &T,
+    scratch: &Scratch,
+    backend: &Backend,
+    id: u32,
+) -> Result<u32, DropReason> {
+    let half = scratch.packet.kind == Kind::Tcp;
+    if half && !tables.open_half() {
+        return Err(DropReason::HalfOpenExhausted);
+    }
+    if reopen(tables, scratch, id) {
+        return Ok(scratch.replaces);
+    }
+    let created = create(frame, tables, scratch, backend, id);
+    if created.is_err() && half {
+        tables.close_half();
+    }
+    created
 }
 
 /// The service that the packet asks for: of exactly its port, else of every port.
@@ -83,13 +112,24 @@ fn service<'t, T: Tables>(tables: &'t T, packet: &Packet) -> Option<&'t Service>
     tables.service(&key)
 }
 
-/// A packet for no service: dropped if it is for an address of ours alone, else the host's.
+/// A packet for no service: the host's, unless it is for an address of ours alone, or a backend's
+/// answer that no session knows.
 #[inline(always)]
-fn stray<T: Tables>(tables: &T, packet: &Packet) -> Result<Verdict, DropReason> {
-    match tables.owned(&packet.key.destination) {
-        None => Ok(Verdict::Pass),
-        Some(owned) if owned.kind == owned_kind::SOURCE => Err(DropReason::NoSession),
-        Some(_) => Err(DropReason::NoService),
+fn stray<F: Frame, T: Tables>(
+    frame: &mut F,
+    tables: &T,
+    scratch: &mut Scratch,
+) -> Result<Next, DropReason> {
+    let packet = &scratch.packet;
+    let kind = tables.owned(&packet.key.destination).map(|owned| owned.kind);
+    match kind {
+        None => stateless::reply(frame, tables, scratch),
+        Some(owned_kind::SOURCE) => Err(DropReason::NoSession),
+        Some(_) if packet.kind == Kind::EchoRequest => Ok(Next::Stage(Stage::Answer)),
+        Some(_) => {
+            scratch.refusal = Refusal { reason: DropReason::NoService, mtu: 0 };
+            Ok(Next::Stage(Stage::Refuse))
+        }
     }
 }
 
@@ -118,7 +158,7 @@ fn choose<T: Tables>(tables: &T, packet: &Packet, service: &Service) -> Result<u
 
 /// Whether the backend takes new flows no longer.
 #[inline(always)]
-pub(super) fn is_gone<T: Tables>(tables: &T, id: u32) -> bool {
+fn is_gone<T: Tables>(tables: &T, id: u32) -> bool {
     tables.backend(id).is_none_or(|backend| backend.flags & backend_flag::GONE != 0)
 }
 
@@ -144,8 +184,8 @@ fn reopen<T: Tables>(tables: &T, scratch: &Scratch, id: u32) -> bool {
     if u32::from(record.backend_id) != id {
         return false;
     }
-    // What was half-open still is, and is counted already.
-    if record.state & session_state::ESTABLISHED == 0 {
+    // It counts as half-open again, and once.
+    if scratch.packet.kind == Kind::Tcp && record.state & session_state::ESTABLISHED == 0 {
         tables.close_half();
     }
     record.state = session_state::LIVE;

@@ -1,4 +1,5 @@
-//! ARP and neighbour discovery for addresses of ours: nobody else answers for them.
+//! ARP and neighbour discovery for addresses of ours, and echoes of virtual ones: nobody else
+//! answers for them.
 //!
 //! The kernel does not have these addresses, so the packet core tells the subnet where they are
 //! (RFC 826, RFC 4861 7.2.4). Questions about other addresses are the host's.
@@ -9,8 +10,8 @@ use super::parse::{Kind, Packet};
 use super::tables::Tables;
 use super::verdict::{DropReason, Verdict};
 use crate::Frame;
-use wire::checksum::Sum;
-use wire::{Address, arp, ethernet, icmp, ipv6, neighbour, protocol};
+use wire::checksum::{Sum, update};
+use wire::{Address, Family, arp, ethernet, icmp, ipv4, ipv6, neighbour, protocol};
 
 /// Octets of an advertisement with the Ethernet address.
 const ADVERTISEMENT_BYTES: usize = neighbour::HEADER_BYTES + neighbour::OPTION_BYTES;
@@ -32,15 +33,54 @@ pub(super) fn answer<F: Frame, T: Tables>(
 ) -> Result<Verdict, DropReason> {
     let interface = tables.interface().ok_or(DropReason::Internal)?;
     let packet = &scratch.packet;
-    if packet.kind != Kind::Solicitation {
-        let answered = request(frame, tables, usize::from(packet.ip), interface);
-        return Ok(answered.unwrap_or(Verdict::Pass));
-    }
-    match solicitation(frame, tables, packet, interface) {
+    let answered = match packet.kind {
+        Kind::Solicitation => solicitation(frame, tables, packet, interface),
+        Kind::EchoRequest => echo(frame, packet, interface),
+        _ => {
+            let answered = request(frame, tables, usize::from(packet.ip), interface);
+            return Ok(answered.unwrap_or(Verdict::Pass));
+        }
+    };
+    match answered {
         Some(verdict) => Ok(verdict),
         None if tables.owned(&packet.key.destination).is_some() => Err(DropReason::NoService),
         None => Ok(Verdict::Pass),
     }
+}
+
+/// An echo request for a virtual address becomes its reply (RFC 1122 3.2.2.6, RFC 4443 4.2).
+#[inline(always)]
+fn echo<F: Frame>(frame: &mut F, packet: &Packet, interface: &Interface) -> Option<Verdict> {
+    const TTL: u8 = 64;
+    let (ip, at) = (usize::from(packet.ip), usize::from(packet.transport));
+    let (source, destination) = (&packet.key.destination, &packet.key.source);
+    let (asked, replied) = match packet.family {
+        Family::V4 => (icmp::v4::ECHO_REQUEST, icmp::v4::ECHO_REPLY),
+        Family::V6 => (icmp::v6::ECHO_REQUEST, icmp::v6::ECHO_REPLY),
+    };
+    match packet.family {
+        Family::V4 => {
+            let checksum = u16::from_be_bytes(frame.read(ip + ipv4::field::CHECKSUM)?);
+            let (old, new) = (Sum::new().octets(&[packet.ttl, 0]), Sum::new().octets(&[TTL, 0]));
+            let checksum = update(checksum, old, new);
+            frame.write(ip + ipv4::field::CHECKSUM, checksum.to_be_bytes())?;
+            frame.write(ip + ipv4::field::TTL, [TTL])?;
+            frame.write(ip + ipv4::field::SOURCE, source.low4())?;
+            frame.write(ip + ipv4::field::DESTINATION, destination.low4())?;
+        }
+        Family::V6 => {
+            frame.write(ip + ipv6::field::HOP_LIMIT, [TTL])?;
+            frame.write(ip + ipv6::field::SOURCE, source.octets())?;
+            frame.write(ip + ipv6::field::DESTINATION, destination.octets())?;
+        }
+    }
+    let checksum = u16::from_be_bytes(frame.read(at + icmp::CHECKSUM)?);
+    let (old, new) = (Sum::new().octets(&[asked, 0]), Sum::new().octets(&[replied, 0]));
+    frame.write(at, [replied])?;
+    frame.write(at + icmp::CHECKSUM, update(checksum, old, new).to_be_bytes())?;
+    let asker: [u8; 6] = frame.read(ethernet::field::SOURCE)?;
+    address(frame, asker, interface)?;
+    Some(Verdict::Transmit)
 }
 
 /// An ARP request becomes its reply.

@@ -1,12 +1,12 @@
 //! The first stage: what the frame is, and packets of known sessions on their way.
 
 use super::index::{self, Found, Hash};
-use super::layout::{Direction, Session, session_state};
+use super::layout::{Direction, Session, backend_flag, session_state};
 use super::parse::{self, Kind, Packet};
 use super::rewrite::{self, To};
 use super::tables::{Record, Tables};
 use super::verdict::{DropReason, Verdict};
-use super::{Next, Scratch, Stage, admit, send};
+use super::{Next, Refusal, Scratch, Stage, send};
 use crate::Frame;
 use crate::ip::Damage;
 use wire::tcp::flag;
@@ -49,17 +49,37 @@ pub(super) fn enter<F: Frame, T: Tables>(
     if let Err(reason) = read {
         return refuse(tables, packet, reason);
     }
-    let ingress = interface.index;
+    if packet.kind == Kind::Error {
+        return Ok(Next::Stage(Stage::Error));
+    }
     let seed = tables.settings().ok_or(DropReason::Internal)?.seed;
-    scratch.replaces = 0;
-    let hash = Hash::of(&packet.key, seed);
-    let Some(found) = index::find(tables, &packet.key, hash) else {
+    let Some(found) = find(tables, packet, seed) else {
+        scratch.replaces = 0;
         return Ok(Next::Stage(Stage::Admit));
     };
-    if !packet.may_go(found.direction) {
-        return Ok(Next::Stage(Stage::Admit));
+    follow(frame, tables, scratch, found)
+}
+
+/// The packet's session. An echo may have one of its own sequence number's.
+#[inline(always)]
+fn find<T: Tables>(tables: &T, packet: &mut Packet, seed: u64) -> Option<Found> {
+    let found = look(tables, packet, seed);
+    if found.is_some() || !matches!(packet.kind, Kind::EchoRequest | Kind::EchoReply) {
+        return found;
     }
-    follow(frame, tables, scratch, found, ingress)
+    packet.name_sequence();
+    let found = look(tables, packet, seed);
+    if found.is_none() {
+        packet.forget_sequence();
+    }
+    found
+}
+
+/// The session of the packet's key, if a packet of its kind can be of one in that direction.
+#[inline(always)]
+fn look<T: Tables>(tables: &T, packet: &Packet, seed: u64) -> Option<Found> {
+    let found = index::find(tables, &packet.key, Hash::of(&packet.key, seed))?;
+    packet.may_go(found.direction).then_some(found)
 }
 
 /// Drops a packet for one of our addresses; any other is the host's.
@@ -71,35 +91,67 @@ fn refuse<T: Tables>(tables: &T, packet: &Packet, reason: DropReason) -> Result<
     }
 }
 
-/// A packet of a session.
+/// A packet of a session: is it to go on, to begin anew, to be reset?
 #[inline(always)]
 fn follow<F: Frame, T: Tables>(
     frame: &mut F,
     tables: &T,
     scratch: &mut Scratch,
     found: Found,
-    ingress: u32,
 ) -> Result<Next, DropReason> {
     let packet = &scratch.packet;
+    let record = tables.record(found.session).ok_or(DropReason::Internal)?;
+    let backend = tables.backend(u32::from(record.backend_id)).ok_or(DropReason::Internal)?;
+    if found.direction == Direction::Forward {
+        let gone = backend.flags & backend_flag::GONE != 0;
+        if is_new_start(packet, record.state, gone) {
+            scratch.replaces = found.session;
+            return Ok(Next::Stage(Stage::Admit));
+        }
+        if backend.flags & backend_flag::RESET != 0 && packet.kind == Kind::Tcp {
+            scratch.refusal = Refusal { reason: DropReason::SessionReset, mtu: 0 };
+            return Ok(Next::Stage(Stage::Refuse));
+        }
+    }
+    if packet.flags & flag::SYN != 0 && backend.segment != 0 {
+        (scratch.session, scratch.direction) = (found.session, found.direction);
+        return Ok(Next::Stage(Stage::Clamp));
+    }
+    drop(record);
+    send(frame, tables, scratch, found)
+}
+
+/// Translates a packet of a session and sends it on.
+#[inline(always)]
+pub(super) fn send<F: Frame, T: Tables>(
+    frame: &mut F,
+    tables: &T,
+    scratch: &mut Scratch,
+    found: Found,
+) -> Result<Next, DropReason> {
+    let Scratch { packet, refusal, .. } = scratch;
+    let ingress = tables.interface().ok_or(DropReason::Internal)?.index;
     let mut record = tables.record(found.session).ok_or(DropReason::Internal)?;
     let id = u32::from(record.backend_id);
-    if found.direction == Direction::Forward && is_new_start(tables, packet, &record, id) {
-        scratch.replaces = found.session;
-        return Ok(Next::Stage(Stage::Admit));
-    }
     let verdict = match found.direction {
         Direction::Forward => {
             let mut way = tables.way(id).ok_or(DropReason::Internal)?;
             let session: &Session = &record;
             send::way(tables, packet, &mut way, &session.source, &session.backend)?;
-            send::fits(packet, &way)?;
+            if let Some(refused) = send::refuse(packet, &way) {
+                *refusal = refused;
+                return Ok(Next::Stage(Stage::Refuse));
+            }
             rewrite::translate(frame, packet, forward(session)).ok_or(DropReason::Internal)?;
             send::transmit(frame, packet, &way, ingress)?
         }
         Direction::Reply => {
             let Session { vip, client, to_client, .. } = &mut *record;
             send::way(tables, packet, to_client, vip, client)?;
-            send::fits(packet, to_client)?;
+            if let Some(refused) = send::refuse(packet, to_client) {
+                *refusal = refused;
+                return Ok(Next::Stage(Stage::Refuse));
+            }
             let session: &Session = &record;
             rewrite::translate(frame, packet, reply(session)).ok_or(DropReason::Internal)?;
             send::transmit(frame, packet, &session.to_client, ingress)?
@@ -135,12 +187,11 @@ fn reply(session: &Session) -> To<'_> {
 /// Whether the client's packet begins something new: a connection where the last one is closing
 /// or its backend is gone; anything but TCP whose backend is gone.
 #[inline(always)]
-fn is_new_start<T: Tables>(tables: &T, packet: &Packet, session: &Session, id: u32) -> bool {
-    let gone = admit::is_gone(tables, id);
+fn is_new_start(packet: &Packet, state: u32, gone: bool) -> bool {
     match packet.kind {
         Kind::Tcp => {
             packet.is_tcp_with(flag::SYN, flag::SYN | flag::ACK)
-                && (gone || session.state & session_state::CLOSING != 0)
+                && (gone || state & session_state::CLOSING != 0)
         }
         _ => gone,
     }

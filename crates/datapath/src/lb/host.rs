@@ -51,6 +51,8 @@ pub struct HostTables {
     sessions: Vec<RefCell<Session>>,
     free: RefCell<VecDeque<u32>>,
     half_open: Cell<u64>,
+    /// How many more answers of our own are admitted.
+    pub answers: Cell<u32>,
 }
 
 impl HostTables {
@@ -87,6 +89,7 @@ impl HostTables {
             sessions: (0..sessions).map(|_| RefCell::new(Session::EMPTY)).collect(),
             free: RefCell::new((1..sessions).collect()),
             half_open: Cell::new(0),
+            answers: Cell::new(u32::MAX),
         }
     }
 
@@ -271,6 +274,12 @@ impl Tables for HostTables {
         };
         *hop = Hop { generation: hop.generation, ..found };
         Ok(())
+    }
+
+    fn admit(&self) -> bool {
+        let left = self.answers.get();
+        self.answers.set(left.saturating_sub(1));
+        left > 0
     }
 
     fn want_neighbour(&self, destination: &Address) {

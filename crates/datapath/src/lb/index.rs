@@ -42,15 +42,18 @@ impl Hash {
         Self(hash ^ hash >> 32)
     }
 
+    /// The upper half: what tells keys of one bucket apart.
     #[inline(always)]
-    const fn tag(self) -> u32 {
+    #[must_use]
+    pub const fn tag(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
     /// The two buckets' numbers.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
-    const fn buckets(self) -> [u32; 2] {
+    #[must_use]
+    pub const fn buckets(self) -> [u32; 2] {
         let first = self.0 as u32;
         // Odd, so that the second is never the first.
         [first, first ^ (self.tag().wrapping_mul(0x5bd1_e995) | 1)]

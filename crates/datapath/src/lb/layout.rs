@@ -102,7 +102,7 @@ pub mod backend_flag {
 }
 
 /// An address, and its ports, that clients' addresses are translated to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Source {
     /// The address.
@@ -249,6 +249,19 @@ impl Session {
     };
 }
 
+impl Session {
+    /// The key that packets of this direction have.
+    #[must_use]
+    pub const fn key(&self, direction: Direction) -> FlowKey {
+        let (source, destination, source_port, destination_port) = match direction {
+            Direction::Forward => (self.client, self.vip, self.client_port, self.vip_port),
+            Direction::Reply => (self.backend, self.source, self.backend_port, self.source_port),
+        };
+        let protocol = self.protocol;
+        FlowKey { source, destination, source_port, destination_port, protocol, zero: [0; 3] }
+    }
+}
+
 /// Bits of [`Session::flags`].
 pub mod session_flag {
     /// The client's address was translated.
@@ -327,6 +340,10 @@ impl Entry {
     }
 }
 
+/// In the kernel a tick of the sessions' clock is this power of two of its jiffies: a quarter of a
+/// second or so, so that a session in use is not written with every packet.
+pub const TICK_SHIFT: u32 = 6;
+
 /// Words of one bucket of the index: a cache line.
 pub const BUCKET: usize = 8;
 
@@ -360,7 +377,11 @@ pub struct Interface {
     /// Its Ethernet address.
     pub mac: Mac,
     /// Zero.
-    pub zero: [u8; 2],
+    pub zero: [u8; 6],
+    /// Its IPv4 address, or the unspecified one: who tells of packets that go no further.
+    pub v4: Address,
+    /// Its IPv6 address, or the unspecified one.
+    pub v6: Address,
 }
 
 /// Records of interfaces: the lower bits of an interface's index are its place.
@@ -421,4 +442,5 @@ const _: () = {
     assert!(size_of::<Source>() == 24);
     assert!(size_of::<Hop>() == 22);
     assert!(size_of::<Session>() == 128);
+    assert!(size_of::<Interface>() == 48);
 };

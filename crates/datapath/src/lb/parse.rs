@@ -40,6 +40,8 @@ pub struct Packet {
     pub flags: u8,
     /// No router may fragment it: IPv4's DF, always so in IPv6.
     pub dont_fragment: bool,
+    /// An echo's sequence number.
+    pub sequence: [u8; 2],
 }
 
 /// How a packet's flow is named, and where its checksum is.
@@ -96,6 +98,7 @@ impl Packet {
         kind: Kind::Other,
         flags: 0,
         dont_fragment: false,
+        sequence: [0; 2],
     };
 
     /// Whether a packet of this kind can be of a session in this direction. With identifier 0 an
@@ -107,6 +110,26 @@ impl Packet {
             Kind::EchoRequest => matches!(direction, Direction::Forward),
             Kind::EchoReply => matches!(direction, Direction::Reply),
             Kind::Error | Kind::Solicitation | Kind::Control => false,
+        }
+    }
+
+    /// Makes an echo's sequence number part of its flow's name.
+    #[inline(always)]
+    pub(super) fn name_sequence(&mut self) {
+        match self.kind {
+            Kind::EchoRequest => self.key.destination_port = self.sequence,
+            Kind::EchoReply => self.key.source_port = self.sequence,
+            _ => {}
+        }
+    }
+
+    /// Takes an echo's sequence number out of its flow's name.
+    #[inline(always)]
+    pub(super) fn forget_sequence(&mut self) {
+        match self.kind {
+            Kind::EchoRequest => self.key.destination_port = [0; 2],
+            Kind::EchoReply => self.key.source_port = [0; 2],
+            _ => {}
         }
     }
 
@@ -256,8 +279,9 @@ fn transport(frame: &impl Frame, packet: &mut Packet) -> Result<(), DropReason> 
             packet.key.destination_port = [d0, d1];
         }
         (protocol::ICMP, Family::V4) | (protocol::ICMPV6, Family::V6) => {
-            let [kind, _, _, _, i0, i1] = head::<6>(frame, at, left, icmp::HEADER_BYTES)?;
+            let [kind, _, _, _, i0, i1, q0, q1] = head(frame, at, left, icmp::HEADER_BYTES)?;
             packet.kind = icmp_kind(kind, packet.family);
+            packet.sequence = [q0, q1];
             match packet.kind {
                 Kind::EchoRequest => packet.key.source_port = [i0, i1],
                 Kind::EchoReply => packet.key.destination_port = [i0, i1],
@@ -267,6 +291,69 @@ fn transport(frame: &impl Frame, packet: &mut Packet) -> Result<(), DropReason> 
         _ => packet.kind = Kind::Other,
     }
     Ok(())
+}
+
+/// Reads the packet that an ICMP error quotes, as far as it names a flow: the IP header and eight
+/// octets are enough (RFC 792). `None` if there is less, or a later fragment.
+///
+/// The quote's `length` is what of it is here, from its IP header on.
+#[inline(always)]
+pub(super) fn quote(frame: &impl Frame, error: &Packet, quoted: &mut Packet) -> Option<()> {
+    const FLOW_BYTES: usize = 8;
+    let at = usize::from(error.transport) + icmp::HEADER_BYTES;
+    let end = usize::from(error.ip) + usize::from(error.length);
+    let kind = match error.family {
+        Family::V4 => ethernet::kind::IPV4,
+        Family::V6 => ethernet::kind::IPV6,
+    };
+    let ip = u16::try_from(frame.unknown(at)).ok()?;
+    addresses(frame, Payload { kind, at: ip, vlan: 0 }, quoted).ok()?;
+    let at = usize::from(ip);
+    let transport = match error.family {
+        Family::V4 => {
+            let [first, _, _, _, _, _, f0, f1, ttl, protocol] = frame.read(at)?;
+            (quoted.ttl, quoted.key.protocol) = (ttl, protocol);
+            if u16::from_be_bytes([f0, f1]) & 0x1fff != 0 {
+                return None;
+            }
+            at + usize::from(first & 0x0f) * 4
+        }
+        Family::V6 => {
+            let [_, _, _, _, _, _, next, ttl] = frame.read(at)?;
+            let upper =
+                walk_extensions(frame, next, at + ipv6::HEADER_BYTES, end.min(MAX_HEADERS)).ok()?;
+            (quoted.ttl, quoted.key.protocol) = (ttl, upper.protocol);
+            if upper.part == Part::Later {
+                return None;
+            }
+            frame.unknown(upper.at)
+        }
+    };
+    if transport + FLOW_BYTES > end {
+        return None;
+    }
+    quoted.transport = u16::try_from(transport).ok()?;
+    quoted.length = u16::try_from(end.checked_sub(at)?).ok()?;
+    let [a, b, c, d, e, f, _, _] = frame.read(transport)?;
+    quoted.key.source_port = [0; 2];
+    quoted.key.destination_port = [0; 2];
+    match (quoted.key.protocol, error.family) {
+        (protocol::TCP | protocol::UDP, _) => {
+            quoted.kind = if quoted.key.protocol == protocol::TCP { Kind::Tcp } else { Kind::Udp };
+            quoted.key.source_port = [a, b];
+            quoted.key.destination_port = [c, d];
+        }
+        (protocol::ICMP, Family::V4) | (protocol::ICMPV6, Family::V6) => {
+            quoted.kind = icmp_kind(a, error.family);
+            match quoted.kind {
+                Kind::EchoRequest => quoted.key.source_port = [e, f],
+                Kind::EchoReply => quoted.key.destination_port = [e, f],
+                _ => return None,
+            }
+        }
+        _ => quoted.kind = Kind::Other,
+    }
+    Some(())
 }
 
 /// The first `N` octets of a header of which `whole` octets must be there.

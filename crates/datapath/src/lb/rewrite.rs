@@ -124,3 +124,89 @@ fn echo(
     frame.write(at + icmp::IDENTIFIER, identifier)?;
     frame.write(at + icmp::CHECKSUM, checksum.to_be_bytes())
 }
+
+/// Translates the packet that an ICMP error quotes, and readdresses the error, which loses one hop
+/// of its life. The error's checksum follows everything that changes behind it, and in ICMPv6 its
+/// own addresses.
+#[inline(always)]
+pub(super) fn error(
+    frame: &mut impl Frame,
+    packet: &Packet,
+    quoted: &Packet,
+    was: To<'_>,
+    to: To<'_>,
+) -> Option<()> {
+    let (mut old, mut new) = quote(frame, quoted, was)?;
+    let (old_outer, new_outer) = addresses(packet, to);
+    network(frame, packet, to, old_outer, new_outer)?;
+    if packet.family == Family::V6 {
+        (old, new) = (old.plus(old_outer), new.plus(new_outer));
+    }
+    let at = usize::from(packet.transport) + icmp::CHECKSUM;
+    let checksum = u16::from_be_bytes(frame.read(at)?);
+    frame.write(at, update(checksum, old, new).to_be_bytes())
+}
+
+/// Translates a quoted packet, and returns the sums of what changed, before and after.
+#[inline(always)]
+fn quote(frame: &mut impl Frame, quoted: &Packet, was: To<'_>) -> Option<(Sum, Sum)> {
+    let ip = usize::from(quoted.ip);
+    let (mut old, mut new) = addresses(quoted, was);
+    let addresses = (old, new);
+    match quoted.family {
+        Family::V4 => {
+            let checksum = u16::from_be_bytes(frame.read(ip + ipv4::field::CHECKSUM)?);
+            let updated = update(checksum, old, new);
+            (old, new) = (old.word(checksum), new.word(updated));
+            frame.write(ip + ipv4::field::CHECKSUM, updated.to_be_bytes())?;
+            frame.write(ip + ipv4::field::SOURCE, was.source.low4())?;
+            frame.write(ip + ipv4::field::DESTINATION, was.destination.low4())?;
+        }
+        Family::V6 => {
+            frame.write(ip + ipv6::field::SOURCE, was.source.octets())?;
+            frame.write(ip + ipv6::field::DESTINATION, was.destination.octets())?;
+        }
+    }
+    let at = usize::from(quoted.transport);
+    let key = &quoted.key;
+    let old_ports = Sum::new().octets(&key.source_port).octets(&key.destination_port);
+    let new_ports = Sum::new().octets(&was.source_port).octets(&was.destination_port);
+    // Where the checksum is, whether it covers the addresses, and where the ports are.
+    let (checksum, covers, ports) = match quoted.kind {
+        Kind::Tcp => (tcp::field::CHECKSUM, true, 0),
+        Kind::Udp => (udp::field::CHECKSUM, true, 0),
+        Kind::EchoRequest | Kind::EchoReply => {
+            (icmp::CHECKSUM, quoted.family == Family::V6, icmp::IDENTIFIER)
+        }
+        Kind::Error | Kind::Solicitation | Kind::Control | Kind::Other => {
+            return Some((old, new));
+        }
+    };
+    match quoted.kind {
+        Kind::EchoRequest => frame.write(at + ports, was.source_port)?,
+        Kind::EchoReply => frame.write(at + ports, was.destination_port)?,
+        _ => {
+            let ([s0, s1], [d0, d1]) = (was.source_port, was.destination_port);
+            frame.write(at + ports, [s0, s1, d0, d1])?;
+        }
+    }
+    (old, new) = (old.plus(old_ports), new.plus(new_ports));
+    let quoted_end = ip + usize::from(quoted.length);
+    if at + checksum + 2 > quoted_end {
+        return Some((old, new));
+    }
+    let before = u16::from_be_bytes(frame.read(at + checksum)?);
+    if quoted.kind == Kind::Udp && before == 0 {
+        return Some((old, new));
+    }
+    let (old_covered, new_covered) = match covers {
+        true => (addresses.0.plus(old_ports), addresses.1.plus(new_ports)),
+        false => (old_ports, new_ports),
+    };
+    let after = match update(before, old_covered, new_covered) {
+        0 if quoted.kind == Kind::Udp => 0xffff,
+        after => after,
+    };
+    frame.write(at + checksum, after.to_be_bytes())?;
+    Some((old.word(before), new.word(after)))
+}

@@ -1,5 +1,6 @@
 //! The last step of every packet that goes on: hops left, size, the way, the Ethernet header.
 
+use super::Refusal;
 use super::layout::Hop;
 use super::parse::Packet;
 use super::tables::Tables;
@@ -44,19 +45,29 @@ pub(super) fn way(
     }
 }
 
-/// Refuses what can go no further.
-///
-/// # Errors
-/// Its hops are used up, or it is larger than the way takes.
+/// Why the packet can go no further, if it cannot: its hops are used up, or it is larger than the
+/// way takes.
 #[inline(always)]
-pub(super) fn fits(packet: &Packet, hop: &Hop) -> Result<(), DropReason> {
+pub(super) fn refuse(packet: &Packet, hop: &Hop) -> Option<Refusal> {
     if packet.ttl <= 1 {
-        return Err(DropReason::TtlExpired);
+        return Some(Refusal { reason: DropReason::TtlExpired, mtu: 0 });
     }
     if packet.length > hop.mtu() {
-        return Err(DropReason::TooBig);
+        return Some(Refusal { reason: DropReason::TooBig, mtu: hop.mtu() });
     }
-    Ok(())
+    None
+}
+
+/// The same, for packets whose source is not told.
+///
+/// # Errors
+/// Why it can go no further.
+#[inline(always)]
+pub(super) fn fits(packet: &Packet, hop: &Hop) -> Result<(), DropReason> {
+    match refuse(packet, hop) {
+        Some(refused) => Err(refused.reason),
+        None => Ok(()),
+    }
 }
 
 /// Writes the Ethernet header, and tells which way.

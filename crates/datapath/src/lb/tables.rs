@@ -75,6 +75,8 @@ pub trait Tables {
         destination: &Address,
         hop: &mut Hop,
     ) -> Result<(), DropReason>;
+    /// Takes one answer of our own out of the budget; `false` if it is used up.
+    fn admit(&self) -> bool;
     /// Asks for the Ethernet address of the next hop towards this destination.
     fn want_neighbour(&self, destination: &Address);
     /// Counts a packet towards the backend, or from it.

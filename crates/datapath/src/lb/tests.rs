@@ -8,6 +8,7 @@
 //! untouched, and that one that leaves has right checksums if it came with right ones.
 
 mod answer;
+mod error;
 mod headers;
 mod nat;
 mod ports;
@@ -56,6 +57,9 @@ const FRONT: u32 = 2;
 const BACK: u32 = 3;
 const FRONT_MAC: Mac = [2, 0, 0, 0, 0x0a, 1];
 const BACK_MAC: Mac = [2, 0, 0, 0, 0x0a, 2];
+/// Addresses of the interfaces themselves.
+const FRONT_OWN: [&str; 2] = ["198.51.100.1", "2001:db8:c::1"];
+const BACK_OWN: [&str; 2] = [NODE4, NODE6];
 const ROUTER_MAC: Mac = [2, 0, 0, 0, 0, 0x0f];
 const BACKEND_MAC: Mac = [2, 0, 0, 0, 0, 0x11];
 const SECOND_MAC: Mac = [2, 0, 0, 0, 0, 0x12];
@@ -104,7 +108,9 @@ impl World {
     fn of(mut tables: HostTables) -> Self {
         tables.settings.seed = 0x5eed;
         for (index, mac) in [(FRONT, FRONT_MAC), (BACK, BACK_MAC)] {
-            tables.interfaces.push(Interface { index, mac, zero: [0; 2] });
+            let own = if index == FRONT { FRONT_OWN } else { BACK_OWN };
+            let [v4, v6] = own.map(address);
+            tables.interfaces.push(Interface { index, mac, zero: [0; 6], v4, v6 });
         }
         for node in [NODE4, NODE6] {
             let (first_port, last_port) = PORTS;
@@ -200,10 +206,12 @@ impl World {
         let octets = slice.octets().to_vec();
         match verdict {
             Verdict::Pass => assert_eq!(octets, frame, "a frame that passes is untouched"),
-            Verdict::Transmit | Verdict::Redirect(_) if verify_sums(frame).is_ok() => {
+            Verdict::Transmit | Verdict::Redirect(_) | Verdict::Answer(_)
+                if verify_sums(frame).is_ok() =>
+            {
                 assert_eq!(verify_sums(&octets), Ok(()), "{octets:02x?}");
             }
-            Verdict::Transmit | Verdict::Redirect(_) | Verdict::Drop(_) => {}
+            _ => {}
         }
         Outcome { verdict, frame: octets }
     }
@@ -250,6 +258,12 @@ impl Outcome {
     #[track_caller]
     fn is_dropped(&self, reason: DropReason) {
         assert_eq!(self.verdict, Verdict::Drop(reason));
+    }
+
+    /// It was dropped, and its source is told.
+    #[track_caller]
+    fn is_refused(&self, reason: DropReason) {
+        assert_eq!(self.verdict, Verdict::Answer(reason));
     }
 
     /// It went on, whatever to.

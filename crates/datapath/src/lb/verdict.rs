@@ -12,6 +12,9 @@ pub enum Verdict {
     Transmit,
     /// Send it out of the interface with this index.
     Redirect(u32),
+    /// Send it out of the interface that it came in by: the packet was dropped for this reason, and
+    /// the frame has become what tells its source.
+    Answer(DropReason),
     /// Drop it.
     Drop(DropReason),
 }
@@ -42,6 +45,8 @@ drop_reasons! {
     NoBackend = "no_backend",
     /// To an address that we translate from, but of no session.
     NoSession = "no_session",
+    /// Of a session whose backend is gone, and which is to be reset.
+    SessionReset = "session_reset",
     /// Every record of the session table is in use.
     SessionsExhausted = "sessions_exhausted",
     /// As many half-open TCP sessions as are allowed.

@@ -273,6 +273,60 @@ fn history_tells_the_last_cause_even_after_recovery() {
 }
 
 #[test]
+fn void_probe_counts_neither_way_and_the_grid_goes_on() {
+    let mut bench = Bench::new(policy(2, 2));
+    for _ in 0..5 {
+        let probe = bench.run_to_probe();
+        bench.machine.handle_void(ProbeId(probe.0 + 1));
+        bench.machine.handle_void(probe);
+        bench.machine.handle_failure(probe, refused(), bench.now);
+        assert_eq!(bench.machine.answered(), None);
+    }
+    assert_eq!(bench.machine.state(), State::Unproven);
+    assert_eq!(bench.elapsed(), ms(8000));
+}
+
+#[test]
+fn failure_with_an_answer_is_told_from_silence() {
+    let mut bench = Bench::new(policy(2, 2));
+    let answer = Some(Cause::Answer("status 503, expected 200".into()));
+    for (cause, answered) in [
+        (None, true),
+        (Some(Cause::Timeout), false),
+        (answer.clone(), true),
+        (Some(refused()), false),
+        (None, true),
+        (answer, true),
+    ] {
+        let probe = bench.run_to_probe();
+        match cause.clone() {
+            Some(cause) => bench.machine.handle_failure(probe, cause, bench.now),
+            None => bench.machine.handle_success(probe, bench.now),
+        }
+        assert_eq!(bench.machine.answered(), Some(answered), "{cause:?}");
+    }
+}
+
+#[test]
+fn rescheduled_machine_keeps_its_history_and_a_restarted_one_only_its_state() {
+    let (mut bench, probe) = Bench::in_state(State::Up);
+    bench.machine.handle_failure(probe, refused(), bench.now);
+    let outstanding = bench.run_to_probe();
+    let (old, first) = (bench.machine.clone(), bench.now + ms(70));
+    for (new, failures) in
+        [(old.rescheduled(policy(3, 2), first), 1), (old.restarted(policy(3, 2), first), 0)]
+    {
+        bench.machine = new;
+        bench.machine.handle_failure(outstanding, refused(), bench.now);
+        assert_eq!((bench.machine.state(), bench.machine.failures()), (State::Up, failures));
+        assert_eq!(bench.machine.since(), old.since());
+        assert_eq!(bench.machine.poll_timeout(), Some(first));
+        assert_eq!(bench.machine.policy(), policy(3, 2));
+        assert!(bench.run_to_probe() > outstanding);
+    }
+}
+
+#[test]
 fn zero_interval_neither_hangs_nor_panics() {
     let mut bench = Bench::new(Policy { interval: ms(0), timeout: ms(0), ..policy(1, 1) });
     for _ in 0..3 {

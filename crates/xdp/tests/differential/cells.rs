@@ -1,5 +1,12 @@
 //! How often each stage ended with each verdict, and which of these cannot be.
 
+use datapath::lb::DropReason::{
+    ErrorTruncated, ErrorUnknown, ForwardingDisabled, Fragment, HalfOpenExhausted, IndexFull,
+    Internal, IpChecksum, IpExtensions, IpMalformed, IpTruncated, NoBackend, NoHeadroom,
+    NoNeighbour, NoService, NoSession, RouteBlackhole, RouteNotForwarded, RouteProhibited,
+    RouteUnreachable, RouteUnsupported, SessionRace, SessionReset, SessionsExhausted,
+    SnatExhausted, SourceInvalid, TooBig, TransportTruncated, TtlExpired,
+};
 use datapath::lb::{DropReason, Stage, Verdict};
 use std::collections::BTreeMap;
 
@@ -22,81 +29,94 @@ fn outcome(verdict: Verdict) -> Outcome {
         Verdict::Pass => PASS,
         Verdict::Transmit => TRANSMIT,
         Verdict::Redirect(_) => REDIRECT,
-        Verdict::Drop(reason) => 3 + reason.index(),
+        Verdict::Drop(reason) => dropped(reason),
+        Verdict::Answer(reason) => answered(reason),
     }
+}
+
+fn dropped(reason: DropReason) -> Outcome {
+    3 + reason.index()
+}
+
+fn answered(reason: DropReason) -> Outcome {
+    3 + DropReason::ALL.len() + reason.index()
+}
+
+/// The reason of an outcome that has one.
+fn reason(outcome: Outcome) -> Option<DropReason> {
+    let index = outcome.checked_sub(3)?;
+    Some(DropReason::ALL[index % DropReason::ALL.len()])
 }
 
 fn name(outcome: Outcome) -> String {
-    match outcome {
-        PASS => "pass".to_owned(),
-        TRANSMIT => "transmit".to_owned(),
-        REDIRECT => "redirect".to_owned(),
-        _ => format!("drop {}", DropReason::ALL[outcome - 3].name()),
+    match (outcome, reason(outcome)) {
+        (PASS, _) => "pass".to_owned(),
+        (TRANSMIT, _) => "transmit".to_owned(),
+        (_, None) => "redirect".to_owned(),
+        (_, Some(reason)) if outcome == dropped(reason) => format!("drop {}", reason.name()),
+        (_, Some(reason)) => format!("answer {}", reason.name()),
     }
 }
 
+/// What a route can say, but for a neighbour that is not known.
+const ROUTES: [DropReason; 6] = [
+    RouteBlackhole,
+    RouteUnreachable,
+    RouteProhibited,
+    RouteNotForwarded,
+    ForwardingDisabled,
+    RouteUnsupported,
+];
+
 /// Where a stage can end.
 fn reachable(stage: Stage) -> Vec<Outcome> {
-    use DropReason::{
-        ForwardingDisabled, Fragment, HalfOpenExhausted, IndexFull, IpExtensions, IpMalformed,
-        IpTruncated, NoBackend, NoHeadroom, NoNeighbour, NoService, NoSession, RouteBlackhole,
-        RouteNotForwarded, RouteProhibited, RouteUnreachable, RouteUnsupported, SessionsExhausted,
-        SnatExhausted, SourceInvalid, TooBig, TransportTruncated, TtlExpired,
-    };
-    let routes = [
-        RouteBlackhole,
-        RouteUnreachable,
-        RouteProhibited,
-        RouteNotForwarded,
-        ForwardingDisabled,
-        RouteUnsupported,
-    ];
-    let (verdicts, reasons): (&[Outcome], Vec<DropReason>) = match stage {
-        Stage::Enter => {
-            let own = [
-                IpTruncated,
-                IpMalformed,
-                IpExtensions,
-                Fragment,
-                TransportTruncated,
-                TtlExpired,
-                TooBig,
-                NoHeadroom,
-            ];
-            (&[PASS, TRANSMIT, REDIRECT], [&own[..], &routes[..]].concat())
-        }
-        Stage::Admit => {
-            let own = [
+    let sent = [PASS, TRANSMIT, REDIRECT];
+    let (verdicts, drops): (&[Outcome], &[DropReason]) = match stage {
+        Stage::Enter => (
+            &sent,
+            &[IpTruncated, IpMalformed, IpExtensions, Fragment, TransportTruncated, NoHeadroom],
+        ),
+        Stage::Admit => (
+            &sent,
+            &[
                 SourceInvalid,
-                TtlExpired,
-                TooBig,
-                NoService,
                 NoBackend,
                 NoSession,
                 SessionsExhausted,
                 HalfOpenExhausted,
                 NoNeighbour,
-            ];
-            (&[PASS], [&own[..], &routes[..]].concat())
-        }
-        Stage::Claim => (&[], vec![IndexFull, SnatExhausted]),
-        Stage::Answer => (&[PASS, TRANSMIT], vec![NoService]),
+                NoHeadroom,
+            ],
+        ),
+        Stage::Claim => (&[], &[IndexFull, SnatExhausted]),
+        Stage::Answer => (&sent[..2], &[NoService]),
+        Stage::Error => (&sent, &[ErrorTruncated, ErrorUnknown, TtlExpired, TooBig, NoHeadroom]),
+        Stage::Clamp => (&sent[1..], &[NoHeadroom]),
+        Stage::Refuse => (&[], &[TtlExpired, TooBig, NoService, SessionReset]),
     };
-    let reasons = reasons.into_iter().map(|reason| 3 + reason.index());
-    verdicts.iter().copied().chain(reasons).collect()
+    let routes: &[DropReason] = match stage {
+        Stage::Enter | Stage::Admit | Stage::Error | Stage::Clamp => &ROUTES,
+        Stage::Claim | Stage::Answer | Stage::Refuse => &[],
+    };
+    let answers: &[DropReason] = match stage {
+        Stage::Refuse => drops,
+        _ => &[],
+    };
+    let drops = drops.iter().chain(routes).map(|reason| dropped(*reason));
+    let answers = answers.iter().map(|reason| answered(*reason));
+    verdicts.iter().copied().chain(drops).chain(answers).collect()
 }
 
 /// Why the stage cannot end so.
 fn why_not(stage: Stage, outcome: Outcome) -> String {
-    let reason = outcome.checked_sub(3).map(|index| DropReason::ALL[index]);
-    match (stage, reason) {
-        (_, Some(DropReason::IpChecksum)) => "header checksums are the receiver's".to_owned(),
-        (_, Some(DropReason::ErrorTruncated | DropReason::ErrorUnknown)) => {
-            "no stage reads ICMP errors".to_owned()
+    match (stage, reason(outcome)) {
+        (_, Some(IpChecksum)) => "header checksums are the receiver's".to_owned(),
+        (_, Some(SessionRace)) => "needs two processors at one moment".to_owned(),
+        (_, Some(Internal)) => "needs tables that contradict each other".to_owned(),
+        (_, Some(reason)) if outcome == answered(reason) && !told(reason) => {
+            "its source is not told".to_owned()
         }
-        (_, Some(DropReason::SessionRace)) => "needs two processors at one moment".to_owned(),
-        (_, Some(DropReason::Internal)) => "needs tables that contradict each other".to_owned(),
-        (Stage::Enter, Some(DropReason::NoNeighbour)) => {
+        (Stage::Enter | Stage::Error | Stage::Clamp, Some(NoNeighbour)) => {
             "a session's ways were known once".to_owned()
         }
         _ => {
@@ -105,6 +125,11 @@ fn why_not(stage: Stage, outcome: Outcome) -> String {
             if others.is_empty() { String::new() } else { format!("only in {}", others.join(", ")) }
         }
     }
+}
+
+/// Whether a packet's source is told of the reason.
+fn told(reason: DropReason) -> bool {
+    reachable(Stage::Refuse).contains(&answered(reason))
 }
 
 impl Cells {
@@ -116,7 +141,7 @@ impl Cells {
     pub(crate) fn report(&self) -> Vec<String> {
         let mut faults = Vec::new();
         println!("{:8} {:26} {:>9}", "stage", "verdict", "frames");
-        let outcomes = 3 + DropReason::ALL.len();
+        let outcomes = 3 + 2 * DropReason::ALL.len();
         for stage in Stage::ALL {
             for outcome in reachable(*stage) {
                 let count = self.0.get(&(*stage, outcome)).copied().unwrap_or(0);
@@ -129,12 +154,16 @@ impl Cells {
         println!("not reachable:");
         for stage in Stage::ALL {
             let reachable = reachable(*stage);
+            let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
             for outcome in (0..outcomes).filter(|outcome| !reachable.contains(outcome)) {
                 let why = why_not(*stage, outcome);
-                println!("{:8} {:26} {why}", stage.name(), name(outcome));
                 if why.is_empty() || self.0.contains_key(&(*stage, outcome)) {
                     faults.push(format!("{} {}: {why}, yet it is", stage.name(), name(outcome)));
                 }
+                reasons.entry(why).or_default().push(name(outcome));
+            }
+            for (why, outcomes) in reasons {
+                println!("{:8} {why}: {}", stage.name(), outcomes.join(", "));
             }
         }
         faults

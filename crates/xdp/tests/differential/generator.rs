@@ -3,7 +3,7 @@
 use crate::lab::{BACKEND_MAC, BAD, CLIENTS, CLIENTS4, CLIENTS6, Port, ROUTER_MAC};
 use crate::packets::{Flow, Packet, Random, Role};
 use crate::scenarios::SCENARIOS;
-use crate::world::{RAW, VIPS, family, port};
+use crate::world::{OTHER_VIPS, RAW, VIPS, family, port};
 use testkit::packet::{Ethernet, ethernet};
 use wire::protocol::{ICMP, ICMPV6, TCP, UDP};
 
@@ -64,8 +64,9 @@ impl Generator {
         self.pending = None;
         let scenario = self.random.pick(&SCENARIOS);
         let mut sent = scenario(self);
-        if self.random.below(64) == 0 {
-            let at = self.random.index(sent.frame.len());
+        // One bit is wrong now and then, but for addresses, to which the host knows no route.
+        let at = self.random.index(sent.frame.len());
+        if self.random.below(48) == 0 && !(22..62).contains(&at) {
             sent.frame[at] ^= 1 << self.random.below(8);
             self.pending = None;
         }
@@ -146,15 +147,20 @@ impl Generator {
         match self.random.below(6) {
             0 => {
                 let mut flow = self.flow(ICMP, 0);
-                if family(&flow.source) == 1 {
+                let family = family(&flow.source);
+                if family == 1 {
                     flow.protocol = ICMPV6;
+                }
+                // Echoes of which each sequence number is a flow of its own.
+                if self.random.below(3) == 0 {
+                    flow.destination = OTHER_VIPS[family].to_owned();
                 }
                 flow
             }
             1 => Flow { from: 0, ..self.flow(RAW, 0) },
             _ => {
                 let protocol = self.random.pick(&[TCP, UDP]);
-                let to = self.random.pick(&[port::NAT, port::TWICE]);
+                let to = self.random.pick(&[port::NAT, port::TWICE, port::STATELESS, port::STICKY]);
                 self.flow(protocol, to)
             }
         }

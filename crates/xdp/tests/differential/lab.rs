@@ -27,6 +27,8 @@ pub(crate) struct Port {
     pub(crate) name: String,
     pub(crate) index: u32,
     pub(crate) mac: Mac,
+    /// Its own address of either family.
+    pub(crate) own: [&'static str; 2],
 }
 
 /// The node, and what it is connected to.
@@ -44,7 +46,7 @@ pub(crate) const CLIENTS6: &str = "2001:db8:cc::";
 pub(crate) const CLIENTS: u32 = 32;
 pub(crate) const NEAR4: [&str; 5] =
     ["10.0.1.11", "10.0.1.12", "10.0.1.13", "10.0.1.14", "10.0.1.15"];
-pub(crate) const NEAR6: [&str; 2] = ["2001:db8:b::11", "2001:db8:b::12"];
+pub(crate) const NEAR6: [&str; 3] = ["2001:db8:b::11", "2001:db8:b::12", "2001:db8:b::13"];
 pub(crate) const ARM: [&str; 2] = ["198.51.100.3", "2001:db8:c::3"];
 /// On a subnet of ours, but nobody has asked for them.
 pub(crate) const UNKNOWN: [&str; 3] = ["10.0.1.200", "2001:db8:b::200", "198.51.100.200"];
@@ -73,8 +75,11 @@ impl Node {
         for family in ["ipv4", "ipv6"] {
             host.sysctl(&format!("net/{family}/conf/{dim}/forwarding"), "0")?;
         }
-        let port = |name: &str, last| host.run(|| Port::named(name, [2, 0, 0, 0, 0x0a, last]));
-        let (front, back, dim) = (port(&front, 1)?, port(&back, 2)?, port(&dim, 3)?);
+        let port =
+            |name: &str, last, own| host.run(|| Port::named(name, [2, 0, 0, 0, 0x0a, last], own));
+        let front = port(&front, 1, ["198.51.100.1", "2001:db8:c::1"])?;
+        let back = port(&back, 2, ["10.0.1.1", "2001:db8:b::1"])?;
+        let dim = port(&dim, 3, ["10.0.9.1", "2001:db8:9::1"])?;
         // An interface that changes its address forgets its neighbours.
         host.run(|| prepare(&front.name, &back.name))?;
         Ok(Self { front, back, dim, host, _neighbours: neighbours })
@@ -123,7 +128,7 @@ pub(crate) fn address(text: &str) -> Address {
 
 impl Port {
     /// Gives the interface this Ethernet address; its index stands in the list of its addresses.
-    fn named(name: &str, mac: Mac) -> io::Result<Self> {
+    fn named(name: &str, mac: Mac, own: [&'static str; 2]) -> io::Result<Self> {
         ip(&format!("link set {name} address {}", spelled(mac)))?;
         let table = fs::read_to_string("/proc/thread-self/net/if_inet6")?;
         let index = table.lines().find_map(|line| {
@@ -132,7 +137,7 @@ impl Port {
             if of == name { u32::from_str_radix(index, 16).ok() } else { None }
         });
         let index = index.ok_or_else(|| io::Error::other(format!("no interface {name}")))?;
-        Ok(Self { name: name.to_owned(), index, mac })
+        Ok(Self { name: name.to_owned(), index, mac, own })
     }
 }
 

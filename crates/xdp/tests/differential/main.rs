@@ -33,7 +33,7 @@ use xdp::Core;
 
 const SEED: u64 = 0xca57_e110;
 const FRAMES_A_ROUND: u32 = 10_000;
-const ROUNDS: u32 = 32;
+const ROUNDS: u32 = 64;
 /// Room before a frame, as the kernel's test run gives it.
 const HEADROOM: usize = 256;
 
@@ -123,10 +123,12 @@ impl<'a> Comparison<'a> {
             // The first backend of either family leaves, and comes back.
             200 => {
                 set_rows(&mut both, Row::new(1, 0, true));
-                (0..4).step_by(2).for_each(|id| both.set_gone(id, backend_flag::GONE));
+                let flags = [backend_flag::GONE, backend_flag::GONE | backend_flag::RESET];
+                let flags = flags[usize::from(number % 2000 > 1000)];
+                (0..4).step_by(2).for_each(|id| both.set_flags(id, flags));
             }
             500 => {
-                (0..4).step_by(2).for_each(|id| both.set_gone(id, 0));
+                (0..4).step_by(2).for_each(|id| both.set_flags(id, 0));
                 set_rows(&mut both, Row::new(0, 1, true));
             }
             800 => set_rows(&mut both, Row::new(0, 1, false)),
@@ -169,7 +171,7 @@ impl<'a> Comparison<'a> {
         self.cells.count(stage, verdict);
         self.verdicts[place_of(verdict)] += 1;
         match verdict {
-            Verdict::Drop(reason) => {
+            Verdict::Drop(reason) | Verdict::Answer(reason) => {
                 let count = self.drops.entry(reason.index()).or_default();
                 *count += 1;
                 let is_counted = self.core.drops(reason).unwrap() == *count;
@@ -191,7 +193,7 @@ impl<'a> Comparison<'a> {
 
     /// Sessions, index and levels.
     fn compare_tables(&self, tables: &HostTables) {
-        let kernel = (0..SIZES.sessions).filter_map(|at| self.core.sessions.load(at));
+        let kernel = (0..SIZES.sessions).filter_map(|at| self.core.shared.sessions.load(at));
         let kernel: Vec<Session> = kernel
             .filter(|session| session.state & session_state::LIVE != 0)
             .map(without_time)
@@ -202,9 +204,9 @@ impl<'a> Comparison<'a> {
             assert_eq!(kernel, host);
         }
         for (host, at) in tables.index().into_iter().zip(0..) {
-            assert_eq!(self.core.index.load(at), Some(host), "bucket {at}");
+            assert_eq!(self.core.shared.index.load(at), Some(host), "bucket {at}");
         }
-        let levels = self.core.levels.load(0).unwrap();
+        let levels = self.core.shared.levels.load(0).unwrap();
         assert_eq!(levels.half_open, tables.half_open());
         assert_eq!(levels.freed - levels.taken, u64::try_from(tables.free()).unwrap());
     }
@@ -269,7 +271,7 @@ fn action_of(verdict: Verdict) -> u32 {
     match verdict {
         Verdict::Drop(_) => 1,
         Verdict::Pass => 2,
-        Verdict::Transmit => 3,
+        Verdict::Transmit | Verdict::Answer(_) => 3,
         Verdict::Redirect(_) => 4,
     }
 }
@@ -278,7 +280,7 @@ fn action_of(verdict: Verdict) -> u32 {
 fn place_of(verdict: Verdict) -> usize {
     match verdict {
         Verdict::Pass => 0,
-        Verdict::Transmit => 1,
+        Verdict::Transmit | Verdict::Answer(_) => 1,
         Verdict::Redirect(_) => 2,
         Verdict::Drop(_) => 3,
     }

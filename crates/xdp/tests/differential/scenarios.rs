@@ -1,11 +1,12 @@
 //! What the generated frames are about: one function a scenario.
 
 use crate::generator::{ACK, DIM, FIRST_BAD, Generator, ORDINARY, SYN, Sent};
-use crate::lab::{BACKEND_MAC, BAD, NEAR4, NEAR6, ROUTER_MAC, UNKNOWN};
+use crate::lab::{ARM, BACKEND_MAC, BAD, NEAR4, NEAR6, ROUTER_MAC, UNKNOWN};
 use crate::packets::{Flow, Packet, Role};
-use crate::world::{LOST_VIPS, OTHER_VIPS, POOL, VIPS, family, port};
+use crate::world::{BACKEND_PORT, LOST_VIPS, OTHER_VIPS, POOL, VIPS, family, port};
 use testkit::packet::{
-    BROADCAST, arp_reply, arp_request, ethernet, icmp, ipv6, neighbour_solicitation, solicited_node,
+    BROADCAST, arp_reply, arp_request, ethernet, icmp, ipv4, ipv6, neighbour_solicitation,
+    solicited_node,
 };
 use wire::protocol::{TCP, UDP};
 
@@ -13,7 +14,7 @@ use wire::protocol::{TCP, UDP};
 type Scenario = fn(&mut Generator) -> Sent;
 
 /// All of them; some count more than once.
-pub(crate) const SCENARIOS: [Scenario; 38] = [
+pub(crate) const SCENARIOS: [Scenario; 54] = [
     Generator::new_flow,
     Generator::new_flow,
     Generator::new_flow,
@@ -52,6 +53,22 @@ pub(crate) const SCENARIOS: [Scenario; 38] = [
     Generator::tagged,
     Generator::not_ours,
     Generator::question,
+    Generator::answer_without_a_session,
+    Generator::answer_without_a_session,
+    Generator::error_about_a_request,
+    Generator::error_about_a_request,
+    Generator::error_about_a_request,
+    Generator::error_about_a_reply,
+    Generator::error_about_a_bad_clients_request,
+    Generator::error_about_a_bad_clients_request,
+    Generator::error_about_nothing_of_ours,
+    Generator::connection_to_reset,
+    Generator::connection_to_reset,
+    Generator::connection_to_reset,
+    Generator::connection_to_reset,
+    Generator::question,
+    Generator::by_the_dim_interface,
+    Generator::client_without_a_route,
 ];
 
 impl Generator {
@@ -128,14 +145,15 @@ impl Generator {
         let rarely = self.random.below(8) == 0;
         match self.known(list) {
             Some(known) if !rarely => {
-                let data = self.random.index(40);
-                self.by_back(known.reply.packet(Role::Reply, ACK, data))
+                let (flags, data) = (self.random.pick(&[ACK, ACK | SYN]), self.random.index(40));
+                self.by_back(known.reply.packet(Role::Reply, flags, data))
             }
             _ => {
                 let source = BAD[which].0.to_owned();
                 let destination = VIPS[family(&source)].to_owned();
                 let from = self.random.word();
-                let flow = Flow { protocol: UDP, source, destination, from, to: port::TWICE };
+                let protocol = self.random.pick(&[TCP, UDP]);
+                let flow = Flow { protocol, source, destination, from, to: port::TWICE };
                 self.opens(flow, list)
             }
         }
@@ -145,13 +163,19 @@ impl Generator {
         let reply = match self.known(DIM) {
             Some(known) if self.random.below(8) != 0 => known.reply,
             _ => {
-                let flow = self.flow(UDP, port::TWICE);
+                let protocol = self.random.pick(&[TCP, UDP]);
+                let flow = self.flow(protocol, port::TWICE);
                 return self.opens(flow, DIM);
             }
         };
         let frame = ethernet(BACKEND_MAC, self.ports.dim.mac);
         let packet = if self.random.below(2) == 0 {
-            reply.packet(Role::Reply, 0, 9)
+            let packet = reply.packet(Role::Reply, SYN | ACK, 9);
+            if self.random.below(3) == 0 {
+                error_about(&sent_by(&reply, 48), self, 48)
+            } else {
+                packet
+            }
         } else {
             let source = self.client(0);
             let destination = VIPS[0].to_owned();
@@ -255,6 +279,10 @@ impl Generator {
     fn used_up(&mut self) -> Sent {
         let hops = self.random.pick(&[0, 1, 1, 2]);
         let packet = self.some_request().hops(hops);
+        if self.random.below(4) == 0 {
+            let frame = self.front_frame().vlan(3).vlan(4);
+            return Sent { frame: packet.carried_by(frame), port: self.ports.front.clone() };
+        }
         self.by_front(packet)
     }
 
@@ -349,5 +377,115 @@ impl Generator {
             }
         };
         Sent { frame: frame.build(), port: self.ports.front.clone() }
+    }
+
+    /// A backend's answer that no session knows, but its address and port name the service.
+    fn answer_without_a_session(&mut self) -> Sent {
+        let protocol = self.random.pick(&[TCP, UDP]);
+        let request = self.flow(protocol, port::STATELESS);
+        let one_arm = self.random.below(2) == 0;
+        let backends = if one_arm { ARM } else { [NEAR4[4], NEAR6[2]] };
+        let reply = Flow {
+            protocol,
+            source: backends[family(&request.source)].to_owned(),
+            destination: request.source,
+            from: BACKEND_PORT,
+            to: request.from,
+        };
+        let packet = reply.packet(Role::Reply, ACK, 7);
+        if one_arm {
+            return self.by_front(packet);
+        }
+        if self.random.below(3) == 0 {
+            let frame = ethernet(BACKEND_MAC, self.ports.back.mac).vlan(3).vlan(4);
+            return Sent { frame: packet.carried_by(frame), port: self.ports.back.clone() };
+        }
+        self.by_back(packet)
+    }
+
+    /// A router behind us tells of a packet that the backend was sent.
+    fn error_about_a_request(&mut self) -> Sent {
+        let Some(known) = self.known(ORDINARY) else { return self.new_flow() };
+        let octets = self.random.pick(&[0, 10, 20, 28, 48, 60, 500, 1600]);
+        let packet = error_about(&sent_by(&known.reply, octets), self, octets);
+        if self.random.below(8) == 0 {
+            let frame = ethernet(BACKEND_MAC, self.ports.back.mac).vlan(3).vlan(4);
+            return Sent { frame: packet.carried_by(frame), port: self.ports.back.clone() };
+        }
+        // From the clients' side it turns around.
+        if self.random.below(4) == 0 { self.by_front(packet) } else { self.by_back(packet) }
+    }
+
+    /// A router before us tells of a packet that the client was sent.
+    fn error_about_a_reply(&mut self) -> Sent {
+        let Some(known) = self.known(ORDINARY) else { return self.new_flow() };
+        let octets = self.random.pick(&[0, 12, 28, 48, 60, 500]);
+        let packet = error_about(&sent_by(&known.request, octets), self, octets);
+        self.by_front(packet)
+    }
+
+    fn error_about_a_bad_clients_request(&mut self) -> Sent {
+        let list = FIRST_BAD + self.random.index(BAD.len());
+        let Some(known) = self.known(list) else { return self.client_without_a_route() };
+        let packet = error_about(&sent_by(&known.reply, 48), self, 48);
+        self.by_back(packet)
+    }
+
+    fn error_about_nothing_of_ours(&mut self) -> Sent {
+        let mut flow = self.any_request();
+        // It reaches the address that has sent the quoted packet.
+        let from_a_client = self.random.below(2) == 0;
+        if from_a_client {
+            flow.destination = self.client(family(&flow.source));
+        }
+        let packet = error_about(&sent_by(&flow, 48), self, 48);
+        self.by_front(packet)
+    }
+
+    /// Data of a connection whose backend is gone, and whose sessions are to be reset.
+    fn connection_to_reset(&mut self) -> Sent {
+        let mut flow = self.flow(TCP, port::MOVING);
+        flow.from = 31_000 + flow.from % 16;
+        let flags = self.random.pick(&[ACK, ACK, ACK | 8, ACK | 1, 4, SYN]);
+        let packet = flow.packet(Role::Request, flags, 3);
+        if self.random.below(2) == 0 {
+            let frame = self.front_frame().vlan(3).vlan(4);
+            return Sent { frame: packet.carried_by(frame), port: self.ports.front.clone() };
+        }
+        self.by_front(packet)
+    }
+}
+
+/// The packet whose answer, or whose request, has the flow the other way round.
+fn sent_by(answer: &Flow, data: usize) -> Packet {
+    let flow = Flow {
+        source: answer.destination.clone(),
+        destination: answer.source.clone(),
+        protocol: answer.protocol,
+        from: answer.to,
+        to: answer.from,
+    };
+    flow.packet(Role::Request, ACK, data)
+}
+
+/// An ICMP error that quotes so many octets of the packet, to whom has sent it.
+fn error_about(quoted: &Packet, generator: &mut Generator, octets: usize) -> Packet {
+    let hops = generator.random.pick(&[64, 64, 64, 1]);
+    let code = generator.random.pick(&[0, 1, 4]);
+    match quoted {
+        Packet::Four(packet) => {
+            let quoted = packet.build();
+            let to = std::net::Ipv4Addr::from(<[u8; 4]>::try_from(&quoted[12..16]).unwrap());
+            let message = icmp(generator.random.pick(&[3, 11, 12]), code).mtu(1400);
+            let message = message.quoting(&quoted, octets);
+            Packet::Four(ipv4("198.51.100.2", &to.to_string()).ttl(hops).icmp(message))
+        }
+        Packet::Six(packet) => {
+            let quoted = packet.build();
+            let to = std::net::Ipv6Addr::from(<[u8; 16]>::try_from(&quoted[8..24]).unwrap());
+            let message = icmp(generator.random.pick(&[1, 2, 3]), code).mtu(1400);
+            let message = message.quoting(&quoted, octets + octets.min(20));
+            Packet::Six(ipv6("2001:db8:c::2", &to.to_string()).hop_limit(hops).icmp(message))
+        }
     }
 }

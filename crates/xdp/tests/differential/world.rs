@@ -3,8 +3,8 @@
 use crate::lab::{ARM, BAD, NEAR4, NEAR6, Node, UNKNOWN, address};
 use datapath::lb::host::HostTables;
 use datapath::lb::layout::{
-    Backend, Interface, Levels, Owned, Row, Service, ServiceKey, Session, Source, backend_flag,
-    owned_kind, service_flag,
+    Backend, Interface, Levels, Owned, Row, Service, ServiceKey, Session, Source, owned_kind,
+    service_flag,
 };
 use wire::Family;
 use wire::protocol::{ICMP, ICMPV6, TCP, UDP};
@@ -30,12 +30,18 @@ pub(crate) mod port {
     pub(crate) const NARROW: u16 = 91;
     pub(crate) const DIM: u16 = 92;
     pub(crate) const UNKNOWN: u16 = 93;
+    /// Of a backend that stands behind it alone.
+    pub(crate) const STATELESS: u16 = 94;
+    /// Clients stay with their backend.
+    pub(crate) const STICKY: u16 = 95;
     /// The first of those whose backend has no route, in the order of [`crate::lab::BAD`].
     pub(crate) const BAD: u16 = 100;
 }
 
 const ROWS: u32 = 8;
-const BACKEND_PORT: u16 = 8080;
+pub(crate) const BACKEND_PORT: u16 = 8080;
+/// The largest segment of the backends behind most services.
+const SEGMENT: u16 = 1200;
 
 /// Sizes of the kernel's maps; the host's index has as many buckets.
 pub(crate) const SIZES: Sizes = Sizes {
@@ -46,6 +52,7 @@ pub(crate) const SIZES: Sizes = Sizes {
     members: 1024,
     backends: 64,
     sources: 8,
+    answers: u32::MAX,
 };
 
 /// What one round of the comparison is about.
@@ -68,7 +75,13 @@ pub(crate) fn tables(node: &Node, round: Round) -> HostTables {
     tables.settings.half_open_limit = round.half_open_limit;
     tables.boot_ns = 1 << 40;
     for port in [&node.front, &node.back, &node.dim] {
-        tables.interfaces.push(Interface { index: port.index, mac: port.mac, zero: [0; 2] });
+        tables.interfaces.push(Interface {
+            index: port.index,
+            mac: port.mac,
+            zero: [0; 6],
+            v4: address(port.own[0]),
+            v6: address(port.own[1]),
+        });
     }
     let source = |text: &str, first_port, last_port| Source {
         address: address(text),
@@ -103,9 +116,13 @@ pub(crate) fn tables(node: &Node, round: Round) -> HostTables {
 
 fn serve_all(tables: &mut HostTables) {
     let first: Vec<u32> = NEAR4[..2].iter().map(|at| backend(tables, at, 0)).collect();
-    let second: Vec<u32> = NEAR6.iter().map(|at| backend(tables, at, 0)).collect();
+    let second: Vec<u32> = NEAR6[..2].iter().map(|at| backend(tables, at, 0)).collect();
     let arm = ARM.map(|at| backend(tables, at, 0));
     let dim = backend(tables, NEAR4[2], 0);
+    let alone = [backend(tables, NEAR4[4], 0), backend(tables, NEAR6[2], 0)];
+    for id in first.iter().chain(&second) {
+        tables.backends[usize::try_from(*id).unwrap()].segment = SEGMENT;
+    }
     let narrow = [backend(tables, NEAR4[3], 2), backend(tables, NEAR6[0], 2)];
     let unknown = [backend(tables, UNKNOWN[0], 0), backend(tables, UNKNOWN[1], 0)];
     let bad: Vec<u32> = BAD.iter().map(|(at, _)| backend(tables, at, 0)).collect();
@@ -113,6 +130,8 @@ fn serve_all(tables: &mut HostTables) {
         let icmp = if family == 0 { ICMP } else { ICMPV6 };
         serve(tables, VIPS[family], 0, icmp, service_flag::TWICE_NAT, near);
         serve(tables, VIPS[family], 0, RAW, 0, near);
+        let each = service_flag::TWICE_NAT | service_flag::ICMP_PER_SEQUENCE;
+        serve(tables, OTHER_VIPS[family], 0, icmp, each, near);
         for protocol in [TCP, UDP] {
             let mut to = |port, flags, backends: &[u32]| {
                 serve(tables, VIPS[family], port, protocol, flags, backends);
@@ -129,6 +148,14 @@ fn serve_all(tables: &mut HostTables) {
                 to(port::DIM, 0, &[dim]);
             }
             to(port::UNKNOWN, 0, &[unknown[family]]);
+            to(port::STATELESS, 0, &[alone[family]]);
+            to(port::STICKY, 0, near);
+            let sticky = key(VIPS[family], port::STICKY, protocol);
+            tables.services.get_mut(&sticky).unwrap().affinity_s = 60;
+            for (at, port) in [([NEAR4[4], NEAR6[2]], port::STATELESS), (ARM, port::ARM)] {
+                let origin = key(at[family], BACKEND_PORT, protocol);
+                tables.origins.insert(origin, key(VIPS[family], port, protocol));
+            }
             serve(tables, OTHER_VIPS[family], port::NAT, protocol, 0, near);
         }
     }
@@ -186,7 +213,7 @@ pub(crate) fn key(vip: &str, port: u16, protocol: u8) -> ServiceKey {
 
 /// Enters the host's tables into the kernel's maps, in place of whatever is there.
 pub(crate) fn copy(tables: &HostTables, core: &mut Core) {
-    core.settings.store(0, tables.settings);
+    core.shared.settings.store(0, tables.settings);
     for interface in &tables.interfaces {
         core.interfaces.set(interface.index & 1023, Octets(*interface), 0).unwrap();
     }
@@ -196,29 +223,32 @@ pub(crate) fn copy(tables: &HostTables, core: &mut Core) {
     for (key, service) in &tables.services {
         core.services.insert(Octets(*key), Octets(*service), 0).unwrap();
     }
+    for (key, service) in &tables.origins {
+        core.origins.insert(Octets(*key), Octets(*service), 0).unwrap();
+    }
     for (row, at) in tables.rows.iter().zip(0..) {
-        core.rows.store(at, row.0);
+        core.shared.rows.store(at, row.0);
     }
     for (member, at) in tables.members.iter().zip(0..) {
-        core.members.store(at, *member);
+        core.shared.members.store(at, *member);
     }
     for (backend, at) in tables.backends.iter().zip(0..) {
-        core.backends.store(at, *backend);
+        core.shared.backends.store(at, *backend);
     }
     for (source, at) in tables.sources.iter().zip(0..) {
-        core.sources.store(at, *source);
+        core.shared.sources.store(at, *source);
     }
     for (bucket, at) in tables.index().into_iter().zip(0..) {
-        core.index.store(at, bucket);
+        core.shared.index.store(at, bucket);
     }
     for at in 0..SIZES.sessions {
-        core.sessions.store(at, Session::EMPTY);
+        core.shared.sessions.store(at, Session::EMPTY);
     }
     let free = u32::try_from(tables.free()).unwrap();
     for at in 0..free {
-        core.free.store(at, at + 1);
+        core.shared.free.store(at, at + 1);
     }
-    core.levels.store(0, Levels { freed: u64::from(free), ..Levels::default() });
+    core.shared.levels.store(0, Levels { freed: u64::from(free), ..Levels::default() });
 }
 
 /// Changes in both places at once.
@@ -228,11 +258,11 @@ pub(crate) struct Both<'a> {
 }
 
 impl Both<'_> {
-    /// Whether the backend takes new flows.
-    pub(crate) fn set_gone(&mut self, id: u32, flags: u32) {
+    /// What the backend is to its flows.
+    pub(crate) fn set_flags(&mut self, id: u32, flags: u32) {
         let backend = &mut self.tables.backends[usize::try_from(id).unwrap()];
-        backend.flags = flags & backend_flag::GONE;
-        self.core.backends.store(id, *backend);
+        backend.flags = flags;
+        self.core.shared.backends.store(id, *backend);
     }
 
     /// All rows of the service.
@@ -240,13 +270,13 @@ impl Both<'_> {
         let service = self.tables.services[key];
         for at in service.rows_at..service.rows_at + service.rows {
             self.tables.rows[usize::try_from(at).unwrap()] = row;
-            self.core.rows.store(at, row.0);
+            self.core.shared.rows.store(at, row.0);
         }
     }
 
     /// Something changed in the routing tables.
     pub(crate) fn routes_changed(&mut self) {
         self.tables.settings.generation += 1;
-        self.core.settings.store(0, self.tables.settings);
+        self.core.shared.settings.store(0, self.tables.settings);
     }
 }

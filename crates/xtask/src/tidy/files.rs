@@ -1,4 +1,4 @@
-//! The text files of the tree.
+//! The files of the tree, and the text of those that rules read.
 
 use std::fs;
 use std::path::Path;
@@ -32,12 +32,30 @@ impl File {
 /// All of them, in the order of their paths.
 pub(super) fn read(root: &Path) -> anyhow::Result<Vec<File>> {
     let mut files = Vec::new();
-    read_folder(root, "", &mut files)?;
+    walk(root, &mut |path, place| {
+        if ENDINGS.iter().any(|ending| path.ends_with(&format!(".{ending}"))) {
+            let text = fs::read_to_string(place).with_context(|| format!("read {path}"))?;
+            files.push(File { path: path.to_owned(), text });
+        }
+        Ok(())
+    })?;
     files.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(files)
 }
 
-fn read_folder(folder: &Path, prefix: &str, files: &mut Vec<File>) -> anyhow::Result<()> {
+/// Shows every file of ours to `see`: its path from the root, and where it is.
+pub(super) fn walk(
+    root: &Path,
+    see: &mut impl FnMut(&str, &Path) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    walk_folder(root, "", see)
+}
+
+fn walk_folder(
+    folder: &Path,
+    prefix: &str,
+    see: &mut impl FnMut(&str, &Path) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let context = || format!("read {}", folder.display());
     for entry in fs::read_dir(folder).with_context(context)? {
         let entry = entry.with_context(context)?;
@@ -47,10 +65,9 @@ fn read_folder(folder: &Path, prefix: &str, files: &mut Vec<File>) -> anyhow::Re
         }
         let path = format!("{prefix}{name}");
         if entry.file_type().with_context(context)?.is_dir() {
-            read_folder(&entry.path(), &format!("{path}/"), files)?;
-        } else if ENDINGS.iter().any(|ending| name.ends_with(&format!(".{ending}"))) {
-            let text = fs::read_to_string(entry.path()).with_context(|| format!("read {path}"))?;
-            files.push(File { path, text });
+            walk_folder(&entry.path(), &format!("{path}/"), see)?;
+        } else {
+            see(&path, &entry.path())?;
         }
     }
     Ok(())

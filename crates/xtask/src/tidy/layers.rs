@@ -1,7 +1,8 @@
 //! Which crate may use which.
 //!
 //! ```text
-//! 0 wire balance health <- 1 datapath lb-api <- 2 netio probe config daemon <- 3 tiers <- 4 programs
+//! 0 wire balance health <- 1 datapath lb-api <- 2 shells <- 3 tiers <- 4 programs
+//!                                                  netio xdp ebpf probe config daemon
 //! ```
 //! An arrow points to what is used. Within a layer a crate uses only what its row names; tiers name
 //! none of each other: they meet on the wire. Dev-dependencies are free.
@@ -47,6 +48,8 @@ pub(super) const MEMBERS: &[Member] = &[
     row("datapath", Layer::Core, &[]),
     row("lb-api", Layer::Core, &[]),
     row("netio", Layer::Shell, &[]),
+    row("ebpf", Layer::Shell, &[]),
+    row("xdp", Layer::Shell, &[]),
     row("config", Layer::Shell, &[]),
     row("probe", Layer::Shell, &["netio"]),
     row("daemon", Layer::Shell, &["netio"]),
@@ -171,6 +174,9 @@ pub(super) mod tests {
         let uses = [
             "datapath -> wire",
             "netio -> wire",
+            "ebpf -> datapath",
+            "xdp -> datapath",
+            "xdp -> wire",
             "probe -> netio",
             "probe -> health",
             "gredist -> probe",
@@ -190,6 +196,8 @@ pub(super) mod tests {
             ("wire -> balance", "crate wire is of layer Ground and uses balance of layer Ground"),
             ("datapath -> netio", "crate datapath is of layer Core and uses netio of layer Shell"),
             ("netio -> probe", "crate netio is of layer Shell and uses probe of layer Shell"),
+            ("ebpf -> netio", "crate ebpf is of layer Shell and uses netio of layer Shell"),
+            ("xdp -> ebpf", "crate xdp is of layer Shell and uses ebpf of layer Shell"),
             ("config -> netio", "crate config is of layer Shell and uses netio of layer Shell"),
             ("daemon -> gredist", "crate daemon is of layer Shell and uses gredist of layer Tier"),
             (

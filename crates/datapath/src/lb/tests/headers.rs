@@ -131,16 +131,16 @@ fn l4_08_a_packet_whose_hops_are_used_up_goes_no_further() {
     for ttl in [0, 1] {
         let mut world = dns();
         let four = ipv4(CLIENT4, VIP4).ttl(ttl).udp(40_000, 53, b"?");
-        world.client_sends(four).is_dropped(DropReason::TtlExpired);
+        world.client_sends(four).is_refused(DropReason::TtlExpired);
         let six = ipv6(CLIENT6, VIP6).hop_limit(ttl).udp(40_000, 53, b"?");
-        world.client_sends(six).is_dropped(DropReason::TtlExpired);
+        world.client_sends(six).is_refused(DropReason::TtlExpired);
         assert!(world.tables.sessions().is_empty());
         // Of a known session it is the same.
         world.client_sends(ipv4(CLIENT4, VIP4).ttl(2).udp(40_000, 53, b"?")).leaves();
         let again = ipv4(CLIENT4, VIP4).ttl(ttl).udp(40_000, 53, b"?");
-        world.client_sends(again).is_dropped(DropReason::TtlExpired);
+        world.client_sends(again).is_refused(DropReason::TtlExpired);
         let reply = ipv4(BACKEND4, CLIENT4).ttl(ttl).udp(53, 40_000, b"!");
-        world.backend_sends(reply).is_dropped(DropReason::TtlExpired);
+        world.backend_sends(reply).is_refused(DropReason::TtlExpired);
     }
 }
 
@@ -152,7 +152,10 @@ fn a_packet_larger_than_the_way_takes_goes_no_further() {
     world.client_sends(four(VIP4, 1472)).reaches_backend(four(BACKEND4, 1472).ttl(63));
     world.client_sends(four(VIP4, 1473)).is_dropped(DropReason::TooBig);
     let six = |to: &str, bytes| ipv6(CLIENT6, to).udp(40_000, 53, vec![7; bytes]);
-    world.client_sends(six(VIP6, 1453)).is_dropped(DropReason::TooBig);
+    // Where nobody may fragment it, its source is told.
+    let whole = |bytes| four(VIP4, bytes).dont_fragment();
+    world.client_sends(whole(1473)).is_refused(DropReason::TooBig);
+    world.client_sends(six(VIP6, 1453)).is_refused(DropReason::TooBig);
     world.client_sends(six(VIP6, 1452)).reaches_backend(six(BACKEND6, 1452).hop_limit(63));
 }
 
@@ -162,7 +165,7 @@ fn the_largest_packet_there_is_has_a_verdict() {
     let four = ipv4(CLIENT4, VIP4).udp(40_000, 53, vec![7; 65_507]);
     world.client_sends(four).is_dropped(DropReason::TooBig);
     let six = ipv6(CLIENT6, VIP6).udp(40_000, 53, vec![7; 65_487]);
-    world.client_sends(six).is_dropped(DropReason::TooBig);
+    world.client_sends(six).is_refused(DropReason::TooBig);
     let six = ipv6(CLIENT6, VIP6).udp(40_000, 53, vec![7; 65_488]);
     world.client_sends(six).is_dropped(DropReason::IpTruncated);
 }

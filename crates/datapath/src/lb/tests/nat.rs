@@ -215,12 +215,16 @@ fn only_an_echo_request_is_a_new_flow_of_icmp() {
     let (four, six) = (world.backend(BACKEND4, 0), world.backend(BACKEND6, 0));
     world.serve(VIP4, 0, ICMP, Mode::Nat, &[four]);
     world.serve(VIP6, 0, ICMPV6, Mode::Nat, &[six]);
-    // Reply, redirect, timestamp; reply, multicast listener query, router advertisement.
-    for kind in [0, 5, 13] {
+    let reply = icmp(0, 0).echo(7, 1);
+    world.client_sends(ipv4(CLIENT4, VIP4).icmp(reply)).is_refused(DropReason::NoService);
+    let reply = icmp(129, 0).echo(7, 1);
+    world.client_sends(ipv6(CLIENT6, VIP6).icmp(reply)).is_refused(DropReason::NoService);
+    // Redirect, timestamp; multicast listener query, router advertisement: no error answers them.
+    for kind in [5, 13] {
         let message = icmp(kind, 0).echo(7, 1).body([0; 12]);
         world.client_sends(ipv4(CLIENT4, VIP4).icmp(message)).is_dropped(DropReason::NoService);
     }
-    for kind in [129, 130, 134] {
+    for kind in [130, 134] {
         let message = icmp(kind, 0).echo(7, 1).body([0; 12]);
         world.client_sends(ipv6(CLIENT6, VIP6).icmp(message)).is_dropped(DropReason::NoService);
     }
@@ -236,11 +240,15 @@ fn an_echo_with_identifier_zero_is_not_taken_for_another_message() {
     world.client_sends(ipv4(CLIENT4, VIP4).icmp(icmp(8, 0).echo(0, 1))).leaves();
     world.client_sends(ipv6(CLIENT6, VIP6).icmp(icmp(128, 0).echo(0, 1))).leaves();
     // From the client: none of these is of the session.
-    for kind in [0, 5, 13] {
+    let reply = icmp(0, 0).body([0; 20]);
+    world.client_sends(ipv4(CLIENT4, VIP4).icmp(reply)).is_refused(DropReason::NoService);
+    let reply = icmp(129, 0).body([0; 20]);
+    world.client_sends(ipv6(CLIENT6, VIP6).icmp(reply)).is_refused(DropReason::NoService);
+    for kind in [5, 13] {
         let message = icmp(kind, 0).body([0; 20]);
         world.client_sends(ipv4(CLIENT4, VIP4).icmp(message)).is_dropped(DropReason::NoService);
     }
-    for kind in [129, 130, 134] {
+    for kind in [130, 134] {
         let message = icmp(kind, 0).body([0; 20]);
         world.client_sends(ipv6(CLIENT6, VIP6).icmp(message)).is_dropped(DropReason::NoService);
     }

@@ -54,15 +54,23 @@ fn l4_09_an_unknown_port_of_a_vip_is_dropped_and_never_passed() {
     world.owns(VIP6);
     for port in [0, 22, 79, 81, 65_535] {
         let outcome = world.client_sends(ipv4(CLIENT4, VIP4).tcp(tcp(40_000, port).syn()));
-        outcome.is_dropped(DropReason::NoService);
+        outcome.is_refused(DropReason::NoService);
         let outcome = world.client_sends(ipv6(CLIENT6, VIP6).tcp(tcp(40_000, port).syn()));
-        outcome.is_dropped(DropReason::NoService);
+        outcome.is_refused(DropReason::NoService);
     }
-    world.client_sends(ipv4(CLIENT4, VIP4).udp(40_000, 80, b"?")).is_dropped(DropReason::NoService);
+    world.client_sends(ipv4(CLIENT4, VIP4).udp(40_000, 80, b"?")).is_refused(DropReason::NoService);
+    // An echo of the address itself is answered.
     let echo = ipv4(CLIENT4, VIP4).icmp(icmp(8, 0).echo(1, 1));
-    world.client_sends(echo).is_dropped(DropReason::NoService);
+    let answer = ipv4(VIP4, CLIENT4).icmp(icmp(0, 0).echo(1, 1));
+    let answer = answer.carried_by(ethernet(FRONT_MAC, ROUTER_MAC));
+    world.client_sends(echo).turns_into(&answer);
+    // With no answer left to give it is dropped.
+    world.tables.answers.set(0);
+    let last = ipv4(CLIENT4, VIP4).tcp(tcp(40_000, 81).syn());
+    world.client_sends(last).is_dropped(DropReason::NoService);
+    world.tables.answers.set(1);
     let raw = ipv4(CLIENT4, VIP4).payload(RAW, b"raw");
-    world.client_sends(raw).is_dropped(DropReason::NoService);
+    world.client_sends(raw).is_refused(DropReason::NoService);
 }
 
 #[test]
