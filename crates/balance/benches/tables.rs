@@ -37,7 +37,7 @@ fn building(c: &mut Criterion) {
         bencher.iter(|| build(Selection::Maglev, TableSize::DEFAULT, black_box(&skewed)));
     });
     let table = build(Selection::Maglev, TableSize::DEFAULT, &candidates(500));
-    c.bench_function("digest", |bencher| bencher.iter(|| black_box(&table).digest()));
+    c.bench_function("serialise", |bencher| bencher.iter(|| black_box(&table).serialise()));
 }
 
 fn lookup(c: &mut Criterion) {

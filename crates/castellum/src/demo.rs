@@ -1,7 +1,9 @@
 //! The demonstration: builds a network, starts the real programs, breaks things, measures.
 
 mod gre;
+mod l4;
 mod report;
+mod traffic;
 
 use clap::Args;
 use netio::netns::enter_user_namespace;
@@ -19,6 +21,10 @@ pub(crate) struct Options {
     /// GRE flows in each scenario
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(100..=10_000))]
     flows: u32,
+
+    /// TCP connections over the second tier
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u16).range(30..=5_000))]
+    connections: u16,
 }
 
 /// Runs the demonstration. Succeeds only if every claim held.
@@ -37,12 +43,19 @@ pub(crate) fn main(options: &Options) -> ExitCode {
 }
 
 fn run(options: &Options) -> anyhow::Result<Report> {
-    if !is_root() {
+    let root = is_root();
+    if !root {
         progress("not root: entering a user namespace");
         enter_user_namespace()?;
     }
     let mut report = Report::default();
     gre::run(options.flows, &mut report)?;
+    if root {
+        l4::run(usize::from(options.connections), &mut report)?;
+    } else {
+        let why = "TCP over lb-node: XDP programs need root, as with `sudo castellum demo`";
+        report.skipped.push(why.into());
+    }
     Ok(report)
 }
 

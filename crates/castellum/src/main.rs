@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     match args.peek().and_then(name_of).as_deref() {
         Some("gredist") => return gredist::main(args),
         Some("gre-send") => return gredist::lab::send::main(args),
+        Some("lb-node") => return lb_node::main(args),
         Some("gre-sink") => return gredist::lab::sink::main(args),
         _ => {}
     }

@@ -52,6 +52,9 @@ pub(crate) static ROWS: Array<[u32; 2]> = Array::with_max_entries(1, BPF_F_MMAPA
 pub(crate) static MEMBERS: Array<[u32; 2]> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 #[map]
 pub(crate) static BACKENDS: Array<Backend> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Not read by the programs: userspace remembers here what a backend's record is for.
+#[map]
+pub(crate) static NAMES: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 #[map]
 pub(crate) static WAYS: Array<Hop> = Array::with_max_entries(1, 0);
 #[map]

@@ -11,6 +11,10 @@ pub struct Args {
     #[command(flatten)]
     pub common: Common,
 
+    /// End the data plane that an earlier lb-node has left behind with `pins`, its sessions too
+    #[arg(long, conflicts_with = "fix_sysctls")]
+    pub detach: bool,
+
     /// Set the kernel's forwarding and local port range as needed, and put them back at the end
     #[arg(long)]
     pub fix_sysctls: bool,

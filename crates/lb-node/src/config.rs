@@ -29,6 +29,8 @@ pub struct Config {
     pub resources: PathBuf,
     /// Where the last good resources are kept.
     pub state: Option<PathBuf>,
+    /// The BPF file system in which maps and attachments outlive the process.
+    pub pins: Option<PathBuf>,
     /// The ops listener.
     pub ops: Option<SocketAddr>,
     /// Ports of the node's own addresses that clients are translated to.

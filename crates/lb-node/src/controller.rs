@@ -173,6 +173,7 @@ impl Controller {
         let world = Known {
             vitality: &self.vitality,
             checks: &self.checks,
+            kernel: &self.kernel,
             sources: sources(&self.resources, &mut self.netlink),
         };
         let plan = plan::plan(self.resources.mappings(), &self.config, &world);
@@ -216,8 +217,9 @@ impl Controller {
 
     /// A sweep has ended: ends transitions that are due, and shows what it found.
     pub fn swept(&mut self, census: Arc<Census>) {
+        self.kernel.reap(&census);
         self.census = census;
-        if let Err(cause) = self.kernel.settle(self.config.transition, now()) {
+        if let Err(cause) = self.kernel.end_transitions(self.config.transition, now()) {
             warn!(%cause, "a transition does not end");
         }
         self.publish();
@@ -278,12 +280,14 @@ impl Controller {
 struct Known<'a> {
     vitality: &'a Vitality,
     checks: &'a Checks,
+    kernel: &'a Kernel,
     sources: HashMap<IpAddr, IpAddr>,
 }
 
 impl World for Known<'_> {
     fn is_alive(&self, mapping: &NatLbMapping, backend: &Backend) -> bool {
-        self.vitality.is_alive(mapping, backend, self.checks)
+        let served = || self.kernel.served(&mapping.name(), backend);
+        self.vitality.is_alive(mapping, backend, self.checks, served)
     }
 
     fn source_towards(&self, backend: IpAddr) -> Option<IpAddr> {

@@ -32,7 +32,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
-use xdp::{Clock, Events, Mode, Sizes};
+use xdp::{Clock, Events, Mode, Pins, Sizes};
 
 /// From one sweep of the sessions to the next.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -54,6 +54,9 @@ fn run(args: &Args) -> Exit {
     };
     if args.common.check_config {
         return check(&file);
+    }
+    if args.detach {
+        return detach(&file);
     }
     let Common { log_format, .. } = args.common;
     if let Err(error) = daemon::logging::init(log_format, args.common.log_output("lb-node")) {
@@ -99,6 +102,28 @@ fn check(file: &Path) -> Exit {
     }
 }
 
+/// Ends what an earlier process has left behind.
+fn detach(file: &Path) -> Exit {
+    let config = match Config::load(file) {
+        Ok(config) => config,
+        Err(diagnostics) => return fail(Exit::Config, &diagnostics),
+    };
+    let Some(directory) = &config.pins else {
+        return fail(Exit::Usage, &"the configuration has no pins: nothing outlives the process");
+    };
+    let removed = Pins::open(directory).and_then(|pins| {
+        let interfaces = pins.interfaces()?;
+        pins.remove().map(|()| interfaces)
+    });
+    match removed {
+        Ok(interfaces) => {
+            println_all(&format!("detached from {} interfaces\n", interfaces.len()));
+            Exit::Ok
+        }
+        Err(error) => fail(Exit::Runtime, &error),
+    }
+}
+
 /// Takes the signals over, so that none that comes early kills the process, and runs.
 fn serve(config: Config, fix_sysctls: bool) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -108,12 +133,13 @@ fn serve(config: Config, fix_sysctls: bool) -> Result<(), String> {
             privileges::ensure(capability, "lb-node").map_err(text)?;
         }
         let mut netlink = Netlink::open().map_err(text)?;
-        let links = host::interfaces(&config, &mut netlink).map_err(text)?;
+        let pins = config.pins.as_deref().map(Pins::open).transpose().map_err(text)?;
+        let links = host::interfaces(&config, &mut netlink, pins.as_ref()).map_err(text)?;
         let changed = host::settings(&config, &links, fix_sysctls).map_err(text)?;
         for Changed { path, before, after } in &changed {
             info!(sysctl = path, before, after, "sysctl set; it is put back at the end");
         }
-        let result = build_and_run(config, links, netlink, signals).await;
+        let result = build_and_run(config, pins, links, netlink, signals).await;
         host::restore(&changed);
         result
     })
@@ -130,6 +156,7 @@ struct Ears {
 /// Loads and attaches the packet core, runs until a signal ends it.
 async fn build_and_run(
     config: Config,
+    pins: Option<Pins>,
     links: Vec<Link>,
     netlink: Netlink,
     signals: Signals,
@@ -137,17 +164,15 @@ async fn build_and_run(
     let bind = |address| Ops::bind(address).map_err(|error| format!("ops={address}: {error}"));
     let ops = config.ops.map(bind).transpose()?;
     let sizes = Sizes { sessions: config.sessions, ..Sizes::default() };
-    let mut kernel = Kernel::load(&sizes).map_err(text)?;
-    let seed = RandomState::new().hash_one(std::process::id());
-    let half_open_limit = config.half_open_sessions;
-    let settings = Settings { seed, generation: 1, half_open_limit };
-    kernel.core().shared.settings.store(0, settings);
+    let mut kernel = Kernel::load(&sizes, pins.as_ref()).map_err(text)?;
+    let adopted = kernel.is_adopted();
+    set_up(&config, &mut kernel);
     let monitor = Monitor::open().map_err(text)?;
     let events = kernel.core().take_events().map_err(text)?;
     let watch = Watch::new(&config.resources)
         .map_err(|error| format!("resources={}: {error}", config.resources.display()))?;
     let clock = kernel.core().clock().map_err(text)?;
-    let census = start_sweeper(&config, &mut kernel, clock)?;
+    let census = start_sweeper(&config, &mut kernel, clock, adopted)?;
     let checks = Checks::new(sockets()?).map_err(text)?;
     let mut attached = Vec::new();
     for link in &links {
@@ -157,11 +182,13 @@ async fn build_and_run(
             DataPlane::Generic => Mode::Generic,
         };
         attached.push(kernel.core().attach(&link.name, link.index, mode).map_err(text)?);
+        let kept = attached.last().is_some_and(xdp::Link::was_kept);
         match mode {
-            Mode::Native => info!(interface = link.name, mode = "native", "attached"),
-            Mode::Generic => warn!(interface = link.name, mode = "generic", "attached: slow"),
+            Mode::Native => info!(interface = link.name, mode = "native", kept, "attached"),
+            Mode::Generic => warn!(interface = link.name, mode = "generic", kept, "attached: slow"),
         }
     }
+    kernel.core().settle().map_err(text)?;
     let status = Arc::new(Status::new());
     if let Some(ops) = ops {
         let source = Arc::clone(&status);
@@ -186,6 +213,18 @@ fn heard<T: AsRawFd>(source: T) -> Result<AsyncFd<T>, String> {
                   source owns one descriptor for all its life"
     )]
     AsyncFd::with_interest(source, Interest::READABLE).map_err(text)
+}
+
+/// Settings of the packet core. The index of an earlier process's sessions has its seed.
+fn set_up(config: &Config, kernel: &mut Kernel) {
+    let shared = &kernel.core().shared;
+    let old = shared.settings.load(0).filter(|settings| settings.generation != 0);
+    let seed = old.map(|old| old.seed);
+    let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
+    // Another than before, so that every way is looked up anew.
+    let generation = old.map_or(1, |old| (old.generation | 1).wrapping_add(2));
+    let settings = Settings { seed, generation, half_open_limit: config.half_open_sessions };
+    shared.settings.store(0, settings);
 }
 
 /// The control loop.
@@ -243,6 +282,7 @@ fn start_sweeper(
     config: &Config,
     kernel: &mut Kernel,
     clock: Clock,
+    adopted: bool,
 ) -> Result<watch::Receiver<Arc<Census>>, String> {
     let (before, start) = (clock.jiffies().map_err(text)?, now());
     let (sender, receiver) = watch::channel(Arc::default());
@@ -252,6 +292,7 @@ fn start_sweeper(
         let Ok(after) = clock.jiffies() else { return };
         let rate = Rate::of(after.wrapping_sub(before), start.elapsed());
         let mut sweeper = Sweeper::new(shared, &timeouts, rate);
+        sweeper.resume(now());
         loop {
             let Ok(jiffies) = clock.jiffies() else { return };
             if sender.send(Arc::new(sweeper.sweep(jiffies, now()))).is_err() {
@@ -260,7 +301,10 @@ fn start_sweeper(
             std::thread::park_timeout(SWEEP);
         }
     };
-    Sweeper::new(Arc::clone(&kernel.core().shared), &config.timeouts, Rate { hertz: 1000 }).fill();
+    if !adopted {
+        let shared = Arc::clone(&kernel.core().shared);
+        Sweeper::new(shared, &config.timeouts, Rate { hertz: 1000 }).fill();
+    }
     std::thread::Builder::new().name("sweeper".into()).spawn(sweep).map_err(text)?;
     Ok(receiver)
 }

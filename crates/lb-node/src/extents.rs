@@ -64,6 +64,34 @@ impl<T: Hash + Eq> Extents<T> {
         Ok(extent)
     }
 
+    /// Holds a run that is in its place already, written by an earlier process.
+    pub fn adopt(&mut self, run: Arc<[T]>, extent: Extent) {
+        if let Some((_, holders)) = self.shared.get_mut(&run) {
+            *holders += 1;
+            return;
+        }
+        self.occupy(extent);
+        self.shared.insert(run, (extent, 1));
+    }
+
+    /// Takes a place out of the free ones, as far as it is among them.
+    fn occupy(&mut self, Extent { at, length }: Extent) {
+        let Some((start, free)) = self.free.range(..=at).next_back().map(|(a, l)| (*a, *l)) else {
+            return;
+        };
+        let (end, free_end) = (at.saturating_add(length), start + free);
+        if length == 0 || end > free_end {
+            return;
+        }
+        self.free.remove(&start);
+        if start < at {
+            self.free.insert(start, at - start);
+        }
+        if end < free_end {
+            self.free.insert(end, free_end - end);
+        }
+    }
+
     /// Lets a run go that was held.
     pub fn release(&mut self, run: &[T], now: Instant) {
         let Some((extent, holders)) = self.shared.get_mut(run) else { return };
@@ -153,6 +181,18 @@ mod tests {
         assert_eq!(extents.hold(run(&[7]), start, |_, _| {}), Err(Full), "still resting");
         let again = extents.hold(run(&[7]), start + REST, |_, _| {}).unwrap();
         assert_eq!(again, Extent { at: 0, length: 1 });
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "any moment will do as the first")]
+    fn an_adopted_run_is_not_overwritten_and_is_shared() {
+        let (start, mut extents) = (Instant::now(), Extents::new(8));
+        extents.adopt(run(&[5, 5]), Extent { at: 3, length: 2 });
+        let low = extents.hold(run(&[1, 1, 1]), start, |_, _| {}).unwrap();
+        let high = extents.hold(run(&[2, 2, 2]), start, |_, _| {}).unwrap();
+        assert_eq!((low.at, high.at), (0, 5));
+        let shared = extents.hold(run(&[5, 5]), start, |_, _| panic!("it is there")).unwrap();
+        assert_eq!(shared, Extent { at: 3, length: 2 });
     }
 
     #[test]

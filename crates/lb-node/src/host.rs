@@ -5,6 +5,7 @@ use netio::links::Link;
 use netio::netlink::Netlink;
 use std::io;
 use std::ops::RangeInclusive;
+use xdp::Pins;
 
 /// Why the node cannot start on this host.
 #[derive(Debug, thiserror::Error)]
@@ -61,14 +62,19 @@ pub enum Error {
 ///
 /// # Errors
 /// One is missing, or cannot serve.
-pub fn interfaces(config: &Config, netlink: &mut Netlink) -> Result<Vec<Link>, Error> {
+pub fn interfaces(
+    config: &Config,
+    netlink: &mut Netlink,
+    pins: Option<&Pins>,
+) -> Result<Vec<Link>, Error> {
     let mut links: Vec<Link> = Vec::new();
     for name in &config.interfaces {
         let link = netlink.link(name)?;
         if link.mac.is_none() {
             return Err(Error::NotEthernet(name.clone()));
         }
-        if let Some(id) = link.program {
+        let ours = pins.and_then(|pins| xdp::Link::pinned_program(pins, name));
+        if let Some(id) = link.program.filter(|id| Some(*id) != ours) {
             return Err(Error::Foreign { interface: name.clone(), id });
         }
         let places = datapath::lb::layout::INTERFACES;

@@ -1,18 +1,26 @@
 //! The plan in the kernel's maps: what is new is written before anything refers to it, and one
 //! replaced record makes a service's change whole.
 
+mod adopt;
+mod keys;
+mod rows;
+
+use self::keys::{from_octets, octets};
+use self::rows::{moved, packed};
 use crate::extents::{Extent, Extents, Full};
+use crate::ids::Ids;
 use crate::plan::{Plan, PlannedBackend, Service};
+use crate::sweeper::Census;
 use datapath::lb::layout::{
-    self, Interface, Owned, Row, ServiceKey, Source, Traffic, backend_flag, owned_kind,
-    service_flag,
+    self, Interface, Owned, ServiceKey, Source, Traffic, backend_flag, owned_kind, service_flag,
 };
 use netio::links::Link;
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::Address;
-use xdp::{Core, Octets, Sizes};
+use xdp::{Core, Octets, PerCpuValues, Pins, Sizes};
 
 /// The maps, and what was put into them.
 pub struct Kernel {
@@ -21,9 +29,11 @@ pub struct Kernel {
     members: Extents<u32>,
     sources: Extents<Source>,
     ids: Ids,
-    installed: BTreeMap<String, Installed>,
+    installed: BTreeMap<[u8; 24], Installed>,
     owned: BTreeSet<Address>,
     origins: BTreeMap<[u8; 24], ServiceKey>,
+    /// The backends to which an earlier process sent new flows.
+    served: BTreeSet<u64>,
 }
 
 /// A service as it is in the maps.
@@ -63,22 +73,26 @@ pub enum Error {
 }
 
 impl Kernel {
-    /// Maps of these sizes, still empty.
+    /// The packet core with these maps: those that are pinned, with all that is in them, or new
+    /// ones.
     ///
     /// # Errors
     /// The kernel refuses them.
-    pub fn load(sizes: &Sizes) -> Result<Self, Error> {
-        let core = Core::load(sizes)?;
-        Ok(Self {
-            core,
+    pub fn load(sizes: &Sizes, pins: Option<&Pins>) -> Result<Self, Error> {
+        let core = Core::load(sizes, pins)?;
+        let mut kernel = Self {
             rows: Extents::new(sizes.rows),
             members: Extents::new(sizes.members),
             sources: Extents::new(sizes.sources),
             ids: Ids::new(sizes.backends),
+            core,
             installed: BTreeMap::new(),
             owned: BTreeSet::new(),
             origins: BTreeMap::new(),
-        })
+            served: BTreeSet::new(),
+        };
+        kernel.adopt();
+        Ok(kernel)
     }
 
     /// The programs and maps.
@@ -109,17 +123,19 @@ impl Kernel {
     /// What does not fit; services before it are changed.
     pub fn apply(&mut self, plan: &Plan, now: Instant) -> Result<(), Error> {
         self.own(plan)?;
+        let mut held = BTreeSet::new();
         for (name, service) in &plan.services {
-            self.install(name, service, now)?;
+            held.extend(self.install(name, service, now)?);
         }
-        let gone: Vec<_> = self
-            .installed
-            .keys()
-            .filter(|name| !plan.services.contains_key(*name))
-            .cloned()
-            .collect();
-        for name in gone {
-            self.remove(&name, now)?;
+        let keys: BTreeSet<_> =
+            plan.services.values().map(|service| octets(&service.key)).collect();
+        let gone: Vec<_> =
+            self.installed.keys().filter(|key| !keys.contains(*key)).copied().collect();
+        for key in gone {
+            self.remove(&key, now)?;
+        }
+        for id in self.ids.retire(&held) {
+            self.mark_gone(id);
         }
         self.disown(plan)?;
         self.set_origins(plan)
@@ -129,25 +145,44 @@ impl Kernel {
     ///
     /// # Errors
     /// No room to write the rows anew.
-    pub fn settle(&mut self, transition: Duration, now: Instant) -> Result<(), Error> {
+    pub fn end_transitions(&mut self, transition: Duration, now: Instant) -> Result<(), Error> {
         let due = |installed: &Installed| {
             now.saturating_duration_since(installed.changed) >= transition
                 && installed.owners.iter().any(|(_, previous)| previous.is_some())
         };
-        let names: Vec<_> =
-            self.installed.iter().filter(|(_, i)| due(i)).map(|(n, _)| n.clone()).collect();
-        for name in names {
-            let Some(installed) = self.installed.get(&name) else { continue };
+        let keys: Vec<_> =
+            self.installed.iter().filter(|(_, i)| due(i)).map(|(key, _)| *key).collect();
+        for key in keys {
+            let Some(installed) = self.installed.get(&key) else { continue };
             let owners = installed.owners.iter().map(|(first, _)| (*first, None)).collect();
             let (key, record, changed) = (installed.key, installed.record, installed.changed);
-            self.replace(&name, key, record, owners, changed, now)?;
+            self.replace("a mapping", key, record, owners, changed, now)?;
         }
         Ok(())
     }
 
+    /// Frees the records of backends that are gone and that neither a session nor a row names.
+    pub fn reap(&mut self, census: &Census) {
+        let named: BTreeSet<u16> = self
+            .installed
+            .values()
+            .flat_map(|installed| installed.owners.iter())
+            .flat_map(|(first, previous)| [Some(*first), *previous])
+            .flatten()
+            .collect();
+        let used = |id: &u16| named.contains(id) || census.active.contains_key(id);
+        for id in self.ids.reap(used) {
+            self.core.shared.names.store(u32::from(id), 0);
+            let none = vec![Octets(Traffic::default()); self.core.processors()];
+            if let Ok(none) = PerCpuValues::try_from(none) {
+                let _unwritable = self.core.traffic.set(u32::from(id), none, 0);
+            }
+        }
+    }
+
     /// The id of a mapping's backend.
     pub fn backend_id(&self, mapping: &str, backend: &PlannedBackend) -> Option<u16> {
-        self.ids.get(mapping, backend)
+        self.ids.get(identity(mapping, &backend.name, backend.address, backend.port))
     }
 
     /// The backend's counters, over all processors.
@@ -162,11 +197,11 @@ impl Kernel {
         })
     }
 
-    fn install(&mut self, name: &str, service: &Service, now: Instant) -> Result<(), Error> {
+    fn install(&mut self, name: &str, service: &Service, now: Instant) -> Result<Vec<u16>, Error> {
         let ids = self.write_backends(name, service, now)?;
         let firsts: Vec<u16> =
             service.rows.iter().filter_map(|place| ids.get(usize::from(*place)).copied()).collect();
-        let before = self.installed.get(name);
+        let before = self.installed.get(&octets(&service.key));
         let owners: Vec<_> = match before.filter(|before| before.owners.len() == firsts.len()) {
             Some(before) => firsts.iter().zip(&before.owners).map(moved).collect(),
             None => firsts.iter().map(|first| (*first, None)).collect(),
@@ -179,16 +214,16 @@ impl Kernel {
             flags: service.flags,
         };
         // A service whose last backend has gone keeps its owners, for the one that comes back.
-        let owners = if owners.is_empty() {
-            return self.close(name, service.key, record, now);
-        } else {
-            owners
-        };
+        if owners.is_empty() {
+            self.close(service.key, record, now)?;
+            return Ok(ids);
+        }
         let changed = match before {
             Some(before) if before.owners == owners => before.changed,
             _ => now,
         };
-        self.replace(name, service.key, record, owners, changed, now)
+        self.replace(name, service.key, record, owners, changed, now)?;
+        Ok(ids)
     }
 
     /// Writes rows and members, then the record that refers to them.
@@ -217,12 +252,9 @@ impl Kernel {
         record.members_at = members_at.at;
         self.put_service(key, record)?;
         let new = Installed { key, record, rows, members, owners, changed };
-        if let Some(old) = self.installed.insert(name.to_owned(), new) {
+        if let Some(old) = self.installed.insert(octets(&key), new) {
             self.rows.release(&old.rows, now);
             self.members.release(&old.members, now);
-            if old.key != key {
-                self.take_service(old.key)?;
-            }
         }
         Ok(())
     }
@@ -230,44 +262,29 @@ impl Kernel {
     /// A service without a backend: it drops new flows.
     fn close(
         &mut self,
-        name: &str,
         key: ServiceKey,
         record: layout::Service,
         now: Instant,
     ) -> Result<(), Error> {
         self.put_service(key, record)?;
-        match self.installed.get_mut(name) {
-            Some(installed) => {
-                let old = std::mem::replace(&mut installed.key, key);
-                installed.record = record;
-                if old != key {
-                    self.take_service(old)?;
-                }
-            }
-            None => {
-                let none: Arc<[u32]> = Arc::from([]);
-                let installed = Installed {
-                    key,
-                    record,
-                    rows: Arc::clone(&none),
-                    members: none,
-                    owners: Vec::new(),
-                    changed: now,
-                };
-                self.installed.insert(name.to_owned(), installed);
-            }
-        }
+        let none = || Installed {
+            key,
+            record,
+            rows: Arc::from([]),
+            members: Arc::from([]),
+            owners: Vec::new(),
+            changed: now,
+        };
+        self.installed.entry(octets(&key)).or_insert_with(none).record = record;
         Ok(())
     }
 
-    fn remove(&mut self, name: &str, now: Instant) -> Result<(), Error> {
-        if let Some(old) = self.installed.remove(name) {
-            self.take_service(old.key)?;
+    fn remove(&mut self, key: &[u8; 24], now: Instant) -> Result<(), Error> {
+        if let Some(old) = self.installed.remove(key) {
+            let taken = self.core.services.remove(&Octets(old.key));
+            taken.map_err(|source| Error::Map { map: "SERVICES", source })?;
             self.rows.release(&old.rows, now);
             self.members.release(&old.members, now);
-        }
-        for id in self.ids.retire(name, &[]) {
-            self.mark_gone(id, false);
         }
         Ok(())
     }
@@ -284,8 +301,10 @@ impl Kernel {
         let mut ids = Vec::new();
         for backend in &service.backends {
             let full = |what| Error::Full { mapping: name.to_owned(), what };
-            let id = self.ids.hold(name, backend).ok_or_else(|| full("backends"))?;
+            let identity = identity(name, &backend.name, backend.address, backend.port);
+            let id = self.ids.hold(identity).ok_or_else(|| full("backends"))?;
             let shared = Arc::clone(&self.core.shared);
+            shared.names.store(u32::from(id), identity);
             let sources = Arc::clone(&backend.sources);
             let held = self.sources.hold(sources, now, |extent, records| {
                 for (at, record) in (extent.at..).zip(records) {
@@ -293,9 +312,9 @@ impl Kernel {
                 }
             });
             let extent = held.map_err(|Full| full("translation addresses"))?;
-            let mut flags = if backend.alive { 0 } else { backend_flag::GONE };
-            if !backend.alive && reset {
-                flags |= backend_flag::RESET;
+            let mut flags = if reset { WANTS_RESET } else { 0 };
+            if !backend.alive {
+                flags |= gone(flags);
             }
             let record = layout::Backend {
                 address: backend.address,
@@ -311,19 +330,13 @@ impl Kernel {
             }
             ids.push(id);
         }
-        for id in self.ids.retire(name, &ids) {
-            self.mark_gone(id, reset);
-        }
         Ok(ids)
     }
 
-    fn mark_gone(&self, id: u16, reset: bool) {
+    fn mark_gone(&self, id: u16) {
         let backends = &self.core.shared.backends;
         if let Some(mut record) = backends.load(u32::from(id)) {
-            record.flags |= backend_flag::GONE;
-            if reset {
-                record.flags |= backend_flag::RESET;
-            }
+            record.flags |= gone(record.flags);
             backends.store(u32::from(id), record);
         }
     }
@@ -384,127 +397,37 @@ impl Kernel {
         let put = self.core.services.insert(Octets(key), Octets(record), 0);
         put.map_err(|source| Error::Map { map: "SERVICES", source })
     }
+}
 
-    fn take_service(&mut self, key: ServiceKey) -> Result<(), Error> {
-        // Another mapping may have taken the key over in the same plan.
-        if self.installed.values().any(|installed| installed.key == key) {
-            return Ok(());
-        }
-        let taken = self.core.services.remove(&Octets(key));
-        taken.map_err(|source| Error::Map { map: "SERVICES", source })
+/// Of userspace alone: what is to become of the backend's open sessions once it is gone.
+const WANTS_RESET: u32 = 1 << 31;
+
+/// The flags of a backend that is gone.
+fn gone(flags: u32) -> u32 {
+    if flags & WANTS_RESET == 0 {
+        backend_flag::GONE
+    } else {
+        backend_flag::GONE | backend_flag::RESET
     }
 }
 
-/// A row's owners after a change: in transition if the first choice is another than before, or
-/// still in the transition of an earlier change.
-fn moved((first, before): (&u16, &(u16, Option<u16>))) -> (u16, Option<u16>) {
-    match before {
-        (old, previous) if old == first => (*first, *previous),
-        (old, _) => (*first, Some(*old)),
-    }
-}
-
-/// The rows as words, and the members that they name by place.
-fn packed(owners: &[(u16, Option<u16>)]) -> (Arc<[u32]>, Arc<[u32]>) {
-    let all: BTreeSet<u16> =
-        owners.iter().flat_map(|(first, previous)| [Some(*first), *previous]).flatten().collect();
-    let places: HashMap<u16, u16> = all.iter().copied().zip(0..).collect();
-    let place = |id: &u16| places.get(id).copied().unwrap_or_default();
-    let row = |(first, previous): &(u16, Option<u16>)| {
-        let first = place(first);
-        Row::new(first, previous.as_ref().map_or(first, place), previous.is_some()).0
-    };
-    (owners.iter().map(row).collect(), all.iter().map(|id| u32::from(*id)).collect())
+/// A backend's name, the same in every process. With another address or port it is another
+/// backend.
+fn identity(mapping: &str, backend: &str, address: Address, port: u16) -> u64 {
+    let mut digest = Sha256::new();
+    digest.update(mapping);
+    digest.update([0]);
+    digest.update(backend);
+    digest.update([0]);
+    digest.update(address.octets());
+    digest.update(port.to_be_bytes());
+    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(digest.finalize());
+    // Zero says that a record is nobody's.
+    u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1)
 }
 
 fn write(to: &xdp::Pairs, extent: Extent, words: &[u32]) {
     for (at, word) in (extent.at..).zip(words) {
         to.store(at, *word);
-    }
-}
-
-fn octets(key: &ServiceKey) -> [u8; 24] {
-    let mut octets = [0; 24];
-    octets[..16].copy_from_slice(&key.address.octets());
-    octets[16..18].copy_from_slice(&key.port);
-    octets[18] = key.protocol;
-    octets
-}
-
-fn from_octets(octets: &[u8; 24]) -> ServiceKey {
-    let mut address = [0; 16];
-    address.copy_from_slice(&octets[..16]);
-    ServiceKey {
-        address: Address::v6(address),
-        port: [octets[16], octets[17]],
-        protocol: octets[18],
-        zero: 0,
-        zero_too: 0,
-    }
-}
-
-/// Which record each backend of each mapping has. A record stays its backend's until no session
-/// names it any more.
-struct Ids {
-    by_name: HashMap<Identity, u16>,
-    sources: HashMap<u16, Arc<[Source]>>,
-    retired: BTreeSet<u16>,
-    free: Vec<u16>,
-}
-
-/// A backend with another address or port is another backend.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Identity {
-    mapping: String,
-    backend: String,
-    address: Address,
-    port: u16,
-}
-
-impl Ids {
-    fn new(records: u32) -> Self {
-        let last = u16::try_from(records.saturating_sub(1)).unwrap_or(u16::MAX);
-        Self {
-            by_name: HashMap::new(),
-            sources: HashMap::new(),
-            retired: BTreeSet::new(),
-            free: (0..=last).rev().collect(),
-        }
-    }
-
-    fn identity(mapping: &str, backend: &PlannedBackend) -> Identity {
-        Identity {
-            mapping: mapping.to_owned(),
-            backend: backend.name.clone(),
-            address: backend.address,
-            port: backend.port,
-        }
-    }
-
-    fn get(&self, mapping: &str, backend: &PlannedBackend) -> Option<u16> {
-        self.by_name.get(&Self::identity(mapping, backend)).copied()
-    }
-
-    fn hold(&mut self, mapping: &str, backend: &PlannedBackend) -> Option<u16> {
-        let identity = Self::identity(mapping, backend);
-        if let Some(id) = self.by_name.get(&identity) {
-            self.retired.remove(id);
-            return Some(*id);
-        }
-        let id = self.free.pop()?;
-        self.by_name.insert(identity, id);
-        Some(id)
-    }
-
-    /// The backends of a mapping that are not among these from now on.
-    fn retire(&mut self, mapping: &str, kept: &[u16]) -> Vec<u16> {
-        let mine = self.by_name.iter().filter(|(identity, _)| identity.mapping == mapping);
-        let gone: Vec<u16> = mine.map(|(_, id)| *id).filter(|id| !kept.contains(id)).collect();
-        self.retired.extend(&gone);
-        gone
-    }
-
-    fn set_sources(&mut self, id: u16, sources: Arc<[Source]>) -> Option<Arc<[Source]>> {
-        self.sources.insert(id, sources)
     }
 }

@@ -11,6 +11,7 @@ pub mod config;
 pub mod controller;
 pub mod extents;
 pub mod host;
+pub mod ids;
 pub mod kernel;
 pub mod plan;
 pub mod resources;

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use wire::Address;
 
-const NAME_SEED: u64 = 0x6e_616d_65;
+const NAME_SEED: u64 = 0x6e61_6d65;
 
 /// What a plan asks of the world.
 pub trait World {

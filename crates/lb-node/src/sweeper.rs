@@ -98,6 +98,16 @@ impl Sweeper {
         }
     }
 
+    /// Goes on with what an earlier process began: sessions whose entries it took out.
+    pub fn resume(&mut self, now: Instant) {
+        for at in 1..self.shared.sessions.len() {
+            let fades = |session: Session| session.state & FADING != 0;
+            if self.shared.sessions.load(at).is_some_and(fades) {
+                self.fading.push_back((now, at));
+            }
+        }
+    }
+
     /// Ends what is too old at this moment of the kernel's clock.
     pub fn sweep(&mut self, jiffies: u32, now: Instant) -> Census {
         self.free_faded(now);

@@ -52,11 +52,22 @@ impl Vitality {
     }
 
     /// Whether a backend takes new flows: it is not checked, or the checks have found it well, or
-    /// no backend of a mapping that fails open answers at all.
-    pub fn is_alive(&self, mapping: &NatLbMapping, backend: &Backend, checks: &Checks) -> bool {
+    /// no backend of a mapping that fails open answers at all. Of one that is not proven yet,
+    /// `served` tells whether it took flows before this process.
+    pub fn is_alive(
+        &self,
+        mapping: &NatLbMapping,
+        backend: &Backend,
+        checks: &Checks,
+        served: impl Fn() -> bool,
+    ) -> bool {
         let HealthCheck::Enabled(check) = &mapping.spec.health_check else { return true };
         let status = |backend| self.id(mapping, backend).and_then(|id| checks.status(id));
-        let up = status(backend).is_some_and(|status| status.state == health::State::Up);
+        let up = status(backend).is_some_and(|status| match status.state {
+            health::State::Up => true,
+            health::State::Down => false,
+            health::State::Unproven => served(),
+        });
         let unheard = |backend| {
             status(backend)
                 .is_some_and(|status| status.state == health::State::Down && status.silent)

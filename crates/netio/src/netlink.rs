@@ -18,7 +18,8 @@ use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::route::{
-    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteNextHop, RouteProtocol,
+    RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -203,6 +204,25 @@ impl Netlink {
     pub fn add_route(&mut self, route: Route<'_>) -> io::Result<()> {
         self.try_add_route(route)
             .map_err(|error| context(format!("add route to {}", route.destination.trunc()), error))
+    }
+
+    /// Adds a route to `destination` over several next hops, which share its flows (ECMP).
+    ///
+    /// # Errors
+    /// The route exists, a next hop is unreachable, or no `CAP_NET_ADMIN`.
+    pub fn add_multipath_route(&mut self, destination: IpNet, hops: &[IpAddr]) -> io::Result<()> {
+        let mut message = route_message(destination);
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.kind = RouteType::Unicast;
+        message.header.scope = RouteScope::Universe;
+        let hops = hops.iter().map(|via| {
+            let mut hop = RouteNextHop::default();
+            hop.attributes.push(RouteAttribute::Gateway((*via).into()));
+            hop
+        });
+        message.attributes.push(RouteAttribute::MultiPath(hops.collect()));
+        self.change(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
+            .map_err(|error| context(format!("add routes to {}", destination.trunc()), error))
     }
 
     /// Delivers every address of `destination` to this host: `ip route add local PREFIX dev lo`.

@@ -1,4 +1,4 @@
-//! Receive offloads: what a device or the kernel does to packets before anybody sees them.
+//! Offloads: what a device or the kernel does to packets before anybody sees them.
 
 use libc::{c_char, c_void};
 use std::ffi::CStr;
@@ -9,6 +9,8 @@ use socket2::{Domain, Socket, Type};
 
 /// `linux/ethtool.h`: get generic receive offload.
 const ETHTOOL_GGRO: u32 = 0x2b;
+/// `linux/ethtool.h`: set transmit checksum offload.
+const ETHTOOL_STXCSUM: u32 = 0x17;
 
 /// `struct ethtool_value`.
 #[repr(C)]
@@ -52,21 +54,38 @@ fn device_names() -> io::Result<Vec<String>> {
     Ok(names)
 }
 
+/// Has the device compute checksums before it sends, and not leave them to whoever receives: what
+/// reads packets at the far end of a veth, before the host there, sees them as they came.
+///
+/// # Errors
+/// The device refuses, or there is none of this name.
+pub fn complete_checksums(name: &str) -> io::Result<()> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    ethtool(&socket, name, &mut Value { command: ETHTOOL_STXCSUM, data: 0 })
+}
+
 /// Whether the device has generic receive offload on; devices that cannot tell have not.
 fn merges(socket: &Socket, name: &str) -> bool {
     let mut value = Value { command: ETHTOOL_GGRO, data: 0 };
+    ethtool(socket, name, &mut value).is_ok() && value.data != 0
+}
+
+/// Asks or tells the device one value.
+fn ethtool(socket: &Socket, name: &str, value: &mut Value) -> io::Result<()> {
     // SAFETY: all-zero octets are a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The last octet stays zero: names are shorter than IFNAMSIZ.
     for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
         *to = c_char::from_ne_bytes([from]);
     }
-    request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut value).cast::<c_char>();
+    request.ifr_ifru.ifru_data = std::ptr::from_mut(value).cast::<c_char>();
     let request: *mut c_void = std::ptr::from_mut(&mut request).cast();
-    // SAFETY: SIOCETHTOOL reads the name and writes to the `ethtool_value` that the request points
-    // to; both live until after the call.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, request) };
-    result == 0 && value.data != 0
+    // SAFETY: SIOCETHTOOL reads the name, and reads or writes the `ethtool_value` that the request
+    // points to; both live until after the call.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::events::Events;
 use crate::memory::{Memory, Pairs};
-use crate::{Error, Link, Mode, Octets};
+use crate::{Error, Link, Mode, Octets, Pins};
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, ProgramArray};
 use aya::programs::{ProgramError, TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
@@ -12,6 +12,7 @@ use datapath::lb::layout::{
 };
 use datapath::lb::{DropReason, Stage};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use wire::Address;
 
@@ -57,6 +58,38 @@ impl Default for Sizes {
 }
 
 impl Sizes {
+    /// Every map that outlives the process, and its records where the loader sets them.
+    fn maps(&self) -> [(&'static str, Option<u32>); 20] {
+        [
+            ("OWNED", Some(self.addresses)),
+            ("SERVICES", Some(self.services)),
+            ("ORIGINS", Some(self.backends)),
+            ("ROWS", Some(self.rows / 2)),
+            ("MEMBERS", Some(self.members / 2)),
+            ("BACKENDS", Some(self.backends)),
+            ("NAMES", Some(self.backends)),
+            ("TRAFFIC", Some(self.backends)),
+            ("WAYS", Some(self.backends)),
+            ("SOURCES", Some(self.sources)),
+            ("INDEX", Some(self.buckets())),
+            ("SESSIONS", Some(self.sessions)),
+            ("FREE", Some(self.free_places() / 2)),
+            ("SETTINGS", None),
+            ("LEVELS", None),
+            ("LINKS", None),
+            ("DROPS", None),
+            ("VERDICTS", None),
+            ("BUDGET", None),
+            ("SCRATCH", None),
+        ]
+    }
+
+    /// Tells sizes apart: maps of other sizes are other maps.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let sizes = self.maps().map(|(_, records)| u64::from(records.unwrap_or(0)));
+        sizes.iter().fold(0, |sum: u64, size| sum.rotate_left(7).wrapping_add(*size))
+    }
+
     /// Buckets of the index: half of the words stay empty when every session is in use.
     #[must_use]
     pub fn buckets(&self) -> u32 {
@@ -98,6 +131,8 @@ pub struct Shared {
     pub members: Pairs,
     /// The backends.
     pub backends: Memory<Backend>,
+    /// What each backend's record is for: a hash of its name, or 0.
+    pub names: Memory<u64>,
     /// The translation addresses.
     pub sources: Memory<Source>,
 }
@@ -120,34 +155,34 @@ pub struct Core {
     drops: PerCpuArray<MapData, u64>,
     verdicts: PerCpuArray<MapData, u64>,
     /// The kernel empties the table when nobody in userspace holds it any more.
-    _stages: ProgramArray<MapData>,
+    stages: Option<ProgramArray<MapData>>,
+    pins: Option<Pins>,
+    folder: Option<PathBuf>,
 }
 
 impl Core {
-    /// Loads the programs and makes their maps, all empty.
+    /// Loads the programs. Maps that are pinned are used as they are, others are made, empty.
     ///
     /// # Errors
     /// The kernel refuses it: no privileges, no memory, or too old a kernel.
-    pub fn load(sizes: &Sizes) -> Result<Self, Error> {
+    pub fn load(sizes: &Sizes, pins: Option<&Pins>) -> Result<Self, Error> {
         let (index_mask, free_mask) = (sizes.buckets() - 1, sizes.free_places() - 1);
-        let mut ebpf = EbpfLoader::new()
+        let folder = pins.map(|pins| pins.maps(sizes)).transpose()?;
+        let mut loader = EbpfLoader::new();
+        loader
             .verifier_log_level(VerifierLogLevel::STATS)
             .override_global("INDEX_MASK", &index_mask, true)
             .override_global("FREE_MASK", &free_mask, true)
-            .override_global("ANSWERS_A_TICK", &sizes.answers, true)
-            .map_max_entries("OWNED", sizes.addresses)
-            .map_max_entries("SERVICES", sizes.services)
-            .map_max_entries("ORIGINS", sizes.backends)
-            .map_max_entries("ROWS", sizes.rows / 2)
-            .map_max_entries("MEMBERS", sizes.members / 2)
-            .map_max_entries("BACKENDS", sizes.backends)
-            .map_max_entries("TRAFFIC", sizes.backends)
-            .map_max_entries("WAYS", sizes.backends)
-            .map_max_entries("SOURCES", sizes.sources)
-            .map_max_entries("INDEX", sizes.buckets())
-            .map_max_entries("SESSIONS", sizes.sessions)
-            .map_max_entries("FREE", sizes.free_places() / 2)
-            .load(OBJECT)?;
+            .override_global("ANSWERS_A_TICK", &sizes.answers, true);
+        for (name, records) in sizes.maps() {
+            if let Some(records) = records {
+                loader.map_max_entries(name, records);
+            }
+            if let Some(folder) = &folder {
+                loader.map_pin_path(name, folder.join(name));
+            }
+        }
+        let mut ebpf = loader.load(OBJECT)?;
         let stages = load_stages(&mut ebpf)?;
         let shared = Shared {
             settings: memory(&mut ebpf, "SETTINGS", 1)?,
@@ -158,6 +193,7 @@ impl Core {
             rows: Pairs::new(memory(&mut ebpf, "ROWS", sizes.rows / 2)?),
             members: Pairs::new(memory(&mut ebpf, "MEMBERS", sizes.members / 2)?),
             backends: memory(&mut ebpf, "BACKENDS", sizes.backends)?,
+            names: memory(&mut ebpf, "NAMES", sizes.backends)?,
             sources: memory(&mut ebpf, "SOURCES", sizes.sources)?,
         };
         Ok(Self {
@@ -169,7 +205,9 @@ impl Core {
             traffic: take(&mut ebpf, "TRAFFIC")?,
             drops: take(&mut ebpf, "DROPS")?,
             verdicts: take(&mut ebpf, "VERDICTS")?,
-            _stages: stages,
+            stages: Some(stages),
+            pins: pins.cloned(),
+            folder,
             ebpf,
         })
     }
@@ -208,12 +246,34 @@ impl Core {
             .collect()
     }
 
-    /// Attaches the first stage to an interface.
+    /// Attaches the first stage to an interface. Where a pinned link of ours is there, its program
+    /// is replaced in one step: no packet is without one.
     ///
     /// # Errors
     /// The kernel refuses it, or another program is there.
     pub fn attach(&mut self, interface: &str, index: u32, mode: Mode) -> Result<Link, Error> {
-        Link::attach(program_mut(&mut self.ebpf, ENTER)?, interface, index, mode)
+        let pin = self.pins.as_ref().map(|pins| pins.link(interface));
+        let program = program_mut(&mut self.ebpf, ENTER)?;
+        Link::attach(program, interface, index, mode, pin.as_deref())
+    }
+
+    /// Once every interface runs the program: keeps its stages, lets those of the last one go.
+    ///
+    /// # Errors
+    /// The pins cannot be written.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        let Some(pins) = &self.pins else { return Ok(()) };
+        let [now, next] = pins.stages();
+        let failed = |source| Error::Pins { directory: next.clone(), source };
+        let _absent = std::fs::remove_file(&next);
+        if let Some(stages) = self.stages.take() {
+            stages.pin(&next).map_err(|error| failed(std::io::Error::other(error)))?;
+        }
+        std::fs::rename(&next, &now).map_err(failed)?;
+        if let Some(folder) = &self.folder {
+            pins.remove_other_maps(folder).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Runs the stages on one frame, as if it had come by the interface of this index, and
@@ -236,6 +296,12 @@ impl Core {
         let result = program.test_run(options).map_err(|source| refused("test run", source))?;
         out.truncate(usize::try_from(result.data_size_out).unwrap_or(usize::MAX));
         Ok((result.return_value, out))
+    }
+
+    /// Processors that the kernel counts on apart.
+    #[must_use]
+    pub fn processors(&self) -> usize {
+        aya::util::nr_cpus().unwrap_or(1)
     }
 
     /// Packets dropped for this reason since the start, on all processors.

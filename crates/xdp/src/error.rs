@@ -36,6 +36,14 @@ pub enum Error {
         /// The kernel's words.
         source: io::Error,
     },
+    /// Pins cannot be kept there.
+    #[error("{}: {source}", directory.display())]
+    Pins {
+        /// Where.
+        directory: std::path::PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The kernel's clock cannot be asked.
     #[error("the kernel does not tell its clock: {source}")]
     Clock {

@@ -16,6 +16,7 @@ mod error;
 mod events;
 mod link;
 mod memory;
+mod pins;
 mod plain;
 mod stub;
 
@@ -25,8 +26,9 @@ pub use error::Error;
 pub use events::Events;
 pub use link::{Link, Mode};
 pub use memory::{Memory, Pairs};
+pub use pins::Pins;
 pub use plain::{Octets, Plain};
 pub use stub::Stub;
 
-/// What the kernel says of a map.
-pub use aya::maps::MapError;
+/// What the kernel says of a map, and a record of each processor.
+pub use aya::maps::{MapError, PerCpuValues};

@@ -30,7 +30,7 @@ const ALLOWED: &[Allowed] = &[];
 
 #[test]
 fn every_stage_is_verified_within_its_bounds() {
-    let verified = match Core::load(&Sizes::default()) {
+    let verified = match Core::load(&Sizes::default(), None) {
         Ok(core) => core.verified().unwrap(),
         Err(error) => {
             let Some(refusal) = refusal(&error) else { panic!("{error}") };

@@ -8,6 +8,10 @@ use serde::Serialize;
 pub(crate) struct Report {
     /// Each scenario's figures.
     pub(crate) scenarios: Vec<Scenario>,
+    /// The figures of the second tier.
+    pub(crate) balancing: Vec<Balancing>,
+    /// What was not shown, and why.
+    pub(crate) skipped: Vec<String>,
     /// Each claim, and whether it held.
     pub(crate) claims: Vec<Claim>,
 }
@@ -44,6 +48,30 @@ pub(crate) struct Scenario {
     /// Seconds from the cut to the removal, and from the repair to the return.
     pub(crate) seconds_to_remove: f64,
     pub(crate) seconds_to_return: f64,
+}
+
+/// The figures of connections over the second tier.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Balancing {
+    pub(crate) name: &'static str,
+    pub(crate) connections: usize,
+    /// Connections of each backend while all are up.
+    pub(crate) all_up: Vec<usize>,
+    /// New connections of each backend while the second is out of the configuration.
+    pub(crate) after_removal: Vec<usize>,
+    /// New connections of each backend while the third is cut off.
+    pub(crate) after_cut: Vec<usize>,
+    /// Connections that broke while nothing changed.
+    pub(crate) broken_idle: usize,
+    /// Connections that broke because the second backend was taken out.
+    pub(crate) broken_by_removal: usize,
+    /// Connections of the third backend that broke when it was cut off.
+    pub(crate) broken_by_cut: usize,
+    /// Connections of other backends that broke then.
+    pub(crate) broken_without_reason: usize,
+    /// Seconds from the cut until both nodes sent nothing new there.
+    pub(crate) seconds_to_remove: f64,
 }
 
 impl Report {
@@ -100,11 +128,49 @@ impl Report {
             "\nmoved: flows that changed their backend without need, or were not back in the end\n\
              lost/sent: packets while nothing changed; outage: packets lost until the removal\n\n",
         );
+        text.push_str(&self.balancing_text());
+        for skipped in &self.skipped {
+            text.push_str(&format!("not shown: {skipped}\n"));
+        }
         for claim in self.claims.iter().filter(|claim| !claim.held) {
             text.push_str(&format!("FAILED  {}: {}\n", claim.scenario, claim.claim));
         }
         let held = self.claims.iter().filter(|claim| claim.held).count();
         text.push_str(&format!("{held} of {} claims held.", self.claims.len()));
+        text
+    }
+
+    fn balancing_text(&self) -> String {
+        let mut text = String::new();
+        let counts =
+            |flows: &[usize]| flows.iter().map(ToString::to_string).collect::<Vec<_>>().join(" / ");
+        for b in &self.balancing {
+            text.push_str(&format!(
+                "{}: {} connections over two lb-nodes behind an ECMP route, three backends\n\n\
+                 {:<34} {:>18} {:>8}\n\
+                 {:<34} {:>18} {:>8}\n\
+                 {:<34} {:>18} {:>8}\n\
+                 {:<34} {:>18} {:>8}\n\n\
+                 broken: open connections of other backends than the one cut off; its own {} broke, \
+                 {:.2} s until it got none any more\n\n",
+                b.name,
+                b.connections,
+                "",
+                "connections",
+                "broken",
+                "all up",
+                counts(&b.all_up),
+                b.broken_idle,
+                "new, second out of configuration",
+                counts(&b.after_removal),
+                b.broken_by_removal,
+                "new, third cut off",
+                counts(&b.after_cut),
+                b.broken_without_reason,
+                b.broken_by_cut,
+                b.seconds_to_remove,
+            ));
+        }
         text
     }
 }

@@ -9,6 +9,7 @@
 //! index:    buckets of 8 words: tag (32) | session (31) | direction (1)  ->  sessions[session]
 //! ```
 
+use core::mem::offset_of;
 use wire::Address;
 use wire::ethernet::Mac;
 
@@ -432,6 +433,44 @@ pub struct Traffic {
     pub octets_out: u64,
     /// Sessions that were opened.
     pub sessions: u64,
+}
+
+/// Changes whenever a record or a hash of another build would be read wrongly: sizes and places of
+/// every field, the version of what they mean, and of the hash that names rows.
+#[must_use]
+pub const fn abi() -> u64 {
+    /// To be raised when a field means something else at the same place.
+    const MEANING: usize = 1;
+    let parts = [
+        MEANING,
+        balance::hash::HASH_VERSION as usize,
+        size_of::<Service>(),
+        offset_of!(Service, flags),
+        size_of::<Backend>(),
+        offset_of!(Backend, flags),
+        size_of::<Source>(),
+        offset_of!(Source, last_port),
+        size_of::<Hop>(),
+        offset_of!(Hop, generation),
+        size_of::<Session>(),
+        offset_of!(Session, client_port),
+        offset_of!(Session, state),
+        offset_of!(Session, to_client),
+        size_of::<Owned>(),
+        size_of::<Interface>(),
+        size_of::<Settings>(),
+        size_of::<Levels>(),
+        offset_of!(Levels, freed),
+        size_of::<Traffic>(),
+        BUCKET,
+    ];
+    let mut sum = 0xcbf2_9ce4_8422_2325u64;
+    let mut rest: &[usize] = &parts;
+    while let [part, tail @ ..] = rest {
+        sum = (sum ^ *part as u64).wrapping_mul(0x0100_0000_01b3);
+        rest = tail;
+    }
+    sum
 }
 
 const _: () = {

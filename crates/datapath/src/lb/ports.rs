@@ -22,7 +22,7 @@ pub(super) const MAX_TRIES: u32 = 128;
 /// How many of them in one run of the stage.
 const TRIES_A_RUN: u32 = 8;
 
-const SOURCE_SEED: u64 = 0x73_7263;
+const SOURCE_SEED: u64 = 0x0073_7263;
 
 #[inline(always)]
 pub(super) fn claim<T: Tables>(tables: &T, scratch: &mut Scratch) -> Result<Next, DropReason> {

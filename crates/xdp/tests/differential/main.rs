@@ -83,7 +83,7 @@ impl<'a> Comparison<'a> {
         let ports = Ports { front: front.clone(), back: back.clone(), dim: dim.clone() };
         Self {
             node,
-            core: Core::load(&SIZES).unwrap(),
+            core: Core::load(&SIZES, None).unwrap(),
             scratch: Scratch::EMPTY,
             generator: Generator::new(SEED, ports),
             cells: Cells::default(),

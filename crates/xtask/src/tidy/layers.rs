@@ -55,6 +55,7 @@ pub(super) const MEMBERS: &[Member] = &[
     row("daemon", Layer::Shell, &["netio"]),
     row(TESTKIT, Layer::Shell, &["netio"]),
     row("gredist", Layer::Tier, &[]),
+    row("lb-node", Layer::Tier, &[]),
     row("castellum", Layer::Top, &[]),
     row("labs", Layer::Top, &[]),
     row("xtask", Layer::Top, &[]),
