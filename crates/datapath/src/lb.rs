@@ -185,3 +185,6 @@ pub fn process<F: Frame, T: Tables>(frame: &mut F, tables: &T, scratch: &mut Scr
     }
     Verdict::Drop(DropReason::Internal)
 }
+
+#[cfg(test)]
+mod tests;

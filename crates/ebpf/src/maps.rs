@@ -20,6 +20,10 @@ pub(crate) static INDEX_MASK: u32 = 0;
 #[unsafe(no_mangle)]
 pub(crate) static FREE_MASK: u32 = 0;
 
+/// Answers of our own that one processor sends in one tick.
+#[unsafe(no_mangle)]
+pub(crate) static ANSWERS_A_TICK: u32 = 0;
+
 /// Answers of our own that this processor may still send.
 #[derive(Clone, Copy)]
 #[repr(C)]

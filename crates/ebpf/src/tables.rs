@@ -2,8 +2,8 @@
 
 use crate::atomic;
 use crate::maps::{
-    BACKENDS, BUDGET, EVENTS, FREE, FREE_MASK, INDEX, INDEX_MASK, LEVELS, LINKS, MEMBERS, ORIGINS,
-    OWNED, ROWS, SERVICES, SESSIONS, SETTINGS, SOURCES, TRAFFIC, WAYS,
+    ANSWERS_A_TICK, BACKENDS, BUDGET, EVENTS, FREE, FREE_MASK, INDEX, INDEX_MASK, LEVELS, LINKS,
+    MEMBERS, ORIGINS, OWNED, ROWS, SERVICES, SESSIONS, SETTINGS, SOURCES, TRAFFIC, WAYS,
 };
 use aya_ebpf::bindings::{bpf_fib_lookup as Lookup, xdp_md};
 use aya_ebpf::helpers::generated::{bpf_fib_lookup, bpf_jiffies64, bpf_ktime_get_boot_ns};
@@ -16,8 +16,6 @@ use datapath::lb::layout::{
 use datapath::lb::{self, Direction, DropReason, Packet, Tables};
 use wire::{Address, Family};
 
-/// Answers of our own that one processor sends in one tick: some hundreds a second.
-const ANSWERS_A_TICK: u32 = 100;
 /// How often a free session is reached for while other processors take them.
 const TAKE_TRIES: u32 = 8;
 /// Address families as the kernel numbers them.
@@ -318,7 +316,7 @@ impl Tables for MapTables {
         let budget = unsafe { &mut *budget };
         let now = self.tick();
         if budget.tick != now {
-            (budget.tick, budget.left) = (now, ANSWERS_A_TICK);
+            (budget.tick, budget.left) = (now, constant(&ANSWERS_A_TICK));
         }
         if budget.left == 0 {
             return false;

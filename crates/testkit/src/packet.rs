@@ -10,19 +10,27 @@
 //! assert_eq!(packet.len(), 20 + 12 + 5);
 //! ```
 //!
-//! A packet starts at the IP header. Lengths and checksums come out right unless a method says
+//! A packet starts at the IP header; [`ethernet`] makes a frame of it. Lengths and checksums come out right unless a method says
 //! otherwise. Nothing here is shared with the product's parsers, and everything is computed in the
 //! most obvious way, so that the two can be held against each other.
 
+mod ethernet;
 mod gre;
 mod icmp;
 mod ipv4;
 mod ipv6;
+mod neighbour;
+mod sums;
+mod tcp;
 
+pub use ethernet::{Arp, BROADCAST, Ethernet, Mac, arp_reply, arp_request, ethernet};
 pub use gre::{Gre, gre};
 pub use icmp::{Icmp, icmp};
 pub use ipv4::{Ipv4, ipv4};
 pub use ipv6::{Fragments, Ipv6, ipv6};
+pub use neighbour::{neighbour_advertisement, neighbour_solicitation, solicited_node};
+pub use sums::verify_sums;
+pub use tcp::{Tcp, tcp};
 
 /// IP protocol number of ICMP for IPv4.
 pub const PROTOCOL_ICMP: u8 = 1;
@@ -73,6 +81,14 @@ fn udp(source_port: u16, destination_port: u16, payload: &[u8], pseudo: &PseudoH
         sum => sum,
     };
     datagram[6..8].copy_from_slice(&sum.to_be_bytes());
+    datagram
+}
+
+/// A UDP datagram whose checksum field says that there is none.
+fn udp_without_checksum(source_port: u16, destination_port: u16, payload: &[u8]) -> Vec<u8> {
+    let pseudo = PseudoHeader { addresses: Vec::new() };
+    let mut datagram = udp(source_port, destination_port, payload, &pseudo);
+    datagram[6..8].fill(0);
     datagram
 }
 

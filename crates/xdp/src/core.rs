@@ -38,6 +38,8 @@ pub struct Sizes {
     pub backends: u32,
     /// Ranges of translation addresses.
     pub sources: u32,
+    /// Answers of our own that one processor sends in a tick, a quarter of a second or so.
+    pub answers: u32,
 }
 
 impl Default for Sizes {
@@ -50,6 +52,7 @@ impl Default for Sizes {
             members: 1 << 17,
             backends: 1 << 16,
             sources: 1 << 14,
+            answers: 100,
         }
     }
 }
@@ -169,7 +172,8 @@ impl Core {
         loader
             .verifier_log_level(VerifierLogLevel::STATS)
             .override_global("INDEX_MASK", &index_mask, true)
-            .override_global("FREE_MASK", &free_mask, true);
+            .override_global("FREE_MASK", &free_mask, true)
+            .override_global("ANSWERS_A_TICK", &sizes.answers, true);
         for (name, records) in sizes.maps() {
             if let Some(records) = records {
                 loader.map_max_entries(name, records);

@@ -2,7 +2,7 @@
 //! record of the session to be.
 
 use super::layout::{
-    Backend, Hop, Service, ServiceKey, Session, backend_flag, owned_kind, service_flag,
+    Backend, Direction, Hop, Service, ServiceKey, Session, backend_flag, owned_kind, service_flag,
     session_state,
 };
 use super::parse::{Kind, Packet};
@@ -95,6 +95,9 @@ fn open<F: Frame, T: Tables>(
 /// The service that the packet asks for: of exactly its port, else of every port.
 #[inline(always)]
 fn service<'t, T: Tables>(tables: &'t T, packet: &Packet) -> Option<&'t Service> {
+    if !packet.may_go(Direction::Forward) {
+        return None;
+    }
     let mut key = ServiceKey {
         address: packet.key.destination,
         port: packet.key.destination_port,
@@ -130,7 +133,8 @@ fn stray<F: Frame, T: Tables>(
     }
 }
 
-/// The backend that takes the flow.
+/// The backend that takes the flow: the row's choice, or its other one where that is gone. What may
+/// be the middle of a connection stays with a backend that is gone.
 #[inline(always)]
 fn choose<T: Tables>(tables: &T, packet: &Packet, service: &Service) -> Result<u32, DropReason> {
     if service.rows == 0 {
@@ -138,19 +142,24 @@ fn choose<T: Tables>(tables: &T, packet: &Packet, service: &Service) -> Result<u
     }
     let row = row_in(selection(packet, service), service.rows);
     let row = tables.row(service.rows_at.wrapping_add(row)).ok_or(DropReason::NoBackend)?;
-    let member = |local| {
-        let at = service.members_at.wrapping_add(local);
-        tables.member(at).ok_or(DropReason::Internal)
+    let starts = packet.is_tcp_with(flag::SYN, flag::SYN | flag::ACK);
+    let (choice, other) = if row.is_moving() && !starts {
+        (row.second(), row.first())
+    } else {
+        (row.first(), row.second())
     };
-    // In a row in transition what does not begin here began with the previous owner.
-    if row.is_moving() && !packet.is_tcp_with(flag::SYN, flag::SYN | flag::ACK) {
-        let previous = member(row.second())?;
-        let backend = tables.backend(previous).ok_or(DropReason::Internal)?;
-        if backend.flags & backend_flag::GONE == 0 {
-            return Ok(previous);
-        }
+    let id = tables.member(service.members_at.wrapping_add(choice)).ok_or(DropReason::Internal)?;
+    if packet.kind == Kind::Tcp && !starts || !is_gone(tables, id) {
+        return Ok(id);
     }
-    member(row.first())
+    let id = tables.member(service.members_at.wrapping_add(other)).ok_or(DropReason::Internal)?;
+    if is_gone(tables, id) { Err(DropReason::NoBackend) } else { Ok(id) }
+}
+
+/// Whether the backend takes new flows no longer.
+#[inline(always)]
+fn is_gone<T: Tables>(tables: &T, id: u32) -> bool {
+    tables.backend(id).is_none_or(|backend| backend.flags & backend_flag::GONE != 0)
 }
 
 /// The hash that names the flow's row: of the client, and of its port unless it is to stay with
@@ -165,7 +174,7 @@ fn selection(packet: &Packet, service: &Service) -> u64 {
     hash(SELECTION_SEED, [s0, s1, d0, d1, rest])
 }
 
-/// Begins the flow's last session anew, if it was with the same backend.
+/// Begins the connection's last session anew, if it was with the same backend.
 #[inline(always)]
 fn reopen<T: Tables>(tables: &T, scratch: &Scratch, id: u32) -> bool {
     if scratch.replaces == 0 {
@@ -181,6 +190,7 @@ fn reopen<T: Tables>(tables: &T, scratch: &Scratch, id: u32) -> bool {
     }
     record.state = session_state::LIVE;
     record.last = tables.tick();
+    tables.count_session(id);
     true
 }
 
@@ -204,10 +214,9 @@ fn create<F: Frame, T: Tables>(
     fresh.client_port = key.source_port;
     fresh.vip_port = key.destination_port;
     fresh.source_port = key.source_port;
-    fresh.backend_port = if backend.port == [0; 2] || scratch.packet.kind == Kind::EchoRequest {
-        key.destination_port
-    } else {
-        backend.port
+    fresh.backend_port = match scratch.packet.kind {
+        Kind::Tcp | Kind::Udp if backend.port != [0; 2] => backend.port,
+        _ => key.destination_port,
     };
     fresh.protocol = key.protocol;
     fresh.flags = 0;

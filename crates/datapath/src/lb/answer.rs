@@ -15,8 +15,9 @@ use wire::{Address, Family, arp, ethernet, icmp, ipv4, ipv6, neighbour, protocol
 
 /// Octets of an advertisement with the Ethernet address.
 const ADVERTISEMENT_BYTES: usize = neighbour::HEADER_BYTES + neighbour::OPTION_BYTES;
-/// Octets before the IP header of a frame with one tag.
+/// Octets before the IP header of a frame with one tag, and with two.
 const TAGGED: usize = ethernet::HEADER_BYTES + ethernet::TAG_BYTES;
+const TAGGED_TWICE: usize = TAGGED + ethernet::TAG_BYTES;
 /// How the IPv6 header of an advertisement begins: 32 octets of ICMPv6, hop limit 255.
 const ADVERTISEMENT_HEAD: [u8; 8] = [0x60, 0, 0, 0, 0, 32, protocol::ICMPV6, neighbour::HOP_LIMIT];
 /// Where advertisements go that answer a question without a sender: all nodes (RFC 4291 2.7.1).
@@ -35,9 +36,16 @@ pub(super) fn answer<F: Frame, T: Tables>(
     let answered = match packet.kind {
         Kind::Solicitation => solicitation(frame, tables, packet, interface),
         Kind::EchoRequest => echo(frame, packet, interface),
-        _ => request(frame, tables, usize::from(packet.ip), interface),
+        _ => {
+            let answered = request(frame, tables, usize::from(packet.ip), interface);
+            return Ok(answered.unwrap_or(Verdict::Pass));
+        }
     };
-    Ok(answered.unwrap_or(Verdict::Pass))
+    match answered {
+        Some(verdict) => Ok(verdict),
+        None if tables.owned(&packet.key.destination).is_some() => Err(DropReason::NoService),
+        None => Ok(Verdict::Pass),
+    }
 }
 
 /// An echo request for a virtual address becomes its reply (RFC 1122 3.2.2.6, RFC 4443 4.2).
@@ -165,6 +173,12 @@ fn grow<F: Frame>(frame: &mut F, packet: &Packet, at: usize) -> Option<()> {
         }
         TAGGED => {
             let rest: [u8; 4] = frame.read(ethernet::HEADER_BYTES)?;
+            frame.push(neighbour::OPTION_BYTES)?;
+            frame.write(ethernet::field::KIND, kind)?;
+            frame.write(ethernet::HEADER_BYTES, rest)
+        }
+        TAGGED_TWICE => {
+            let rest: [u8; 8] = frame.read(ethernet::HEADER_BYTES)?;
             frame.push(neighbour::OPTION_BYTES)?;
             frame.write(ethernet::field::KIND, kind)?;
             frame.write(ethernet::HEADER_BYTES, rest)

@@ -8,7 +8,7 @@ use super::tables::{Record, Tables};
 use super::verdict::{DropReason, Verdict};
 use super::{Next, Refusal, Scratch, Stage, send};
 use crate::Frame;
-use crate::ip::Part;
+use crate::ip::Damage;
 use wire::tcp::flag;
 use wire::{ethernet, ethernet::Mac};
 
@@ -32,24 +32,22 @@ pub(super) fn enter<F: Frame, T: Tables>(
         _ => return Ok(PASS),
     }
     let packet = &mut scratch.packet;
-    if parse::addresses(frame, payload, packet).is_err() {
-        return refuse(tables, packet, DropReason::IpMalformed);
-    }
-    match parse::ip(frame, packet) {
-        Ok(Part::Whole) => {}
-        Ok(Part::First | Part::Later) => return refuse(tables, packet, DropReason::Fragment),
-        Err(damage) => return refuse(tables, packet, damage.into()),
-    }
-    if let Err(reason) = parse::transport(frame, packet) {
-        return refuse(tables, packet, reason);
-    }
-    if packet.kind == Kind::Solicitation {
+    let read = match parse::addresses(frame, payload, packet) {
+        Ok(()) => parse::flow(frame, packet),
+        // Its addresses are not there: it is nobody's.
+        Err(Damage::Truncated) => return Ok(PASS),
+        Err(damage) => Err(damage.into()),
+    };
+    if read.is_ok() && packet.kind == Kind::Solicitation {
         return Ok(Next::Stage(Stage::Answer));
     }
     // A frame for another machine, which the network flooded, is that machine's.
     let destination: Option<Mac> = frame.read(ethernet::field::DESTINATION);
     if destination != Some(interface.mac) {
         return Ok(PASS);
+    }
+    if let Err(reason) = read {
+        return refuse(tables, packet, reason);
     }
     if packet.kind == Kind::Error {
         return Ok(Next::Stage(Stage::Error));
@@ -65,16 +63,23 @@ pub(super) fn enter<F: Frame, T: Tables>(
 /// The packet's session. An echo may have one of its own sequence number's.
 #[inline(always)]
 fn find<T: Tables>(tables: &T, packet: &mut Packet, seed: u64) -> Option<Found> {
-    let found = index::find(tables, &packet.key, Hash::of(&packet.key, seed));
+    let found = look(tables, packet, seed);
     if found.is_some() || !matches!(packet.kind, Kind::EchoRequest | Kind::EchoReply) {
         return found;
     }
     packet.name_sequence();
-    let found = index::find(tables, &packet.key, Hash::of(&packet.key, seed));
+    let found = look(tables, packet, seed);
     if found.is_none() {
         packet.forget_sequence();
     }
     found
+}
+
+/// The session of the packet's key, if a packet of its kind can be of one in that direction.
+#[inline(always)]
+fn look<T: Tables>(tables: &T, packet: &Packet, seed: u64) -> Option<Found> {
+    let found = index::find(tables, &packet.key, Hash::of(&packet.key, seed))?;
+    packet.may_go(found.direction).then_some(found)
 }
 
 /// Drops a packet for one of our addresses; any other is the host's.

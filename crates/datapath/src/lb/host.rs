@@ -60,7 +60,12 @@ impl HostTables {
     /// index has as many buckets as the loader gives it.
     #[must_use]
     pub fn new(sessions: u32, backends: u16) -> Self {
-        let buckets = (sessions / 2).next_power_of_two().max(2);
+        Self::with_buckets(sessions, (sessions / 2).next_power_of_two().max(2), backends)
+    }
+
+    /// The same with an index of so many buckets, a power of two.
+    #[must_use]
+    pub fn with_buckets(sessions: u32, buckets: u32, backends: u16) -> Self {
         let empty: fn() -> [Cell<Entry>; BUCKET] =
             || std::array::from_fn(|_| Cell::new(Entry::EMPTY));
         Self {
@@ -107,6 +112,13 @@ impl HostTables {
     #[must_use]
     pub fn index(&self) -> Vec<[u64; BUCKET]> {
         self.index.iter().map(|bucket| bucket.each_ref().map(|word| word.get().0)).collect()
+    }
+
+    /// Takes over the words of an index with as many buckets, as [`HostTables::index`] gives them.
+    pub fn set_index(&mut self, words: &[[u64; BUCKET]]) {
+        for (bucket, words) in self.index.iter_mut().zip(words) {
+            *bucket = words.map(|word| Cell::new(Entry(word)));
+        }
     }
 
     /// Sessions that nobody uses.

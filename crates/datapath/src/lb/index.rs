@@ -107,7 +107,15 @@ pub(super) fn claim(tables: &impl Tables, hash: Hash, found: Found) -> Result<Pl
 /// Whether a session has this key, or one that cannot be told from it by its tag.
 #[inline(always)]
 pub(super) fn is_taken(tables: &impl Tables, hash: Hash) -> bool {
-    tagged(tables, hash, Entry::EMPTY) != Entry::EMPTY
+    holder(tables, hash).is_some()
+}
+
+/// The session that [`is_taken`] tells of.
+#[inline(always)]
+pub(super) fn holder(tables: &impl Tables, hash: Hash) -> Option<Found> {
+    let entry = tagged(tables, hash, Entry::EMPTY);
+    let found = Found { session: entry.session(), direction: entry.direction() };
+    (entry != Entry::EMPTY).then_some(found)
 }
 
 /// The entry with the hash's tag, other than this one: there is one at most in its two buckets,
@@ -126,19 +134,21 @@ fn tagged(tables: &impl Tables, hash: Hash, other_than: Entry) -> Entry {
     Entry::EMPTY
 }
 
-/// Puts another session in the place of this one under the key that both have.
+/// Puts another session in the place of this one under the key that both have. `None` if it is
+/// there no longer.
 #[inline(always)]
-pub(super) fn replace(tables: &impl Tables, hash: Hash, old: Found, new: Found) -> bool {
+pub(super) fn replace(tables: &impl Tables, hash: Hash, old: Found, new: Found) -> Option<Place> {
     let (old, new) = (entry(hash, old), entry(hash, new));
     for number in hash.buckets() {
-        let Some(bucket) = tables.bucket(number) else { return false };
+        let bucket = tables.bucket(number)?;
         for place in PLACES {
             if bucket.get(place) == old {
-                return bucket.exchange(place, old, new);
+                let place = Place { bucket: number, place };
+                return bucket.exchange(place.place, old, new).then_some(place);
             }
         }
     }
-    false
+    None
 }
 
 #[inline(always)]
@@ -170,7 +180,7 @@ pub(super) fn entry(hash: Hash, found: Found) -> Entry {
 
 /// Whether this is the session's key in this direction.
 #[inline(always)]
-fn is_key(record: &impl Record, direction: Direction, key: &FlowKey) -> bool {
+pub(super) fn is_key(record: &impl Record, direction: Direction, key: &FlowKey) -> bool {
     let session: &Session = record;
     let (source, destination, source_port, destination_port) = match direction {
         Direction::Forward => {

@@ -2,7 +2,7 @@
 //!
 //! Only the flow is read, nothing is judged: a packet that is not for us passes however odd it is.
 
-use super::layout::FlowKey;
+use super::layout::{Direction, FlowKey};
 use super::verdict::DropReason;
 use crate::Frame;
 use crate::ip::{Damage, Part, walk_extensions};
@@ -10,6 +10,9 @@ use wire::{Address, Family, ethernet, icmp, ipv4, ipv6, protocol, tcp, udp};
 
 /// VLAN tags that are read before the frame is left to the host.
 const MAX_TAGS: usize = 2;
+/// Where the header of the protocol starts at the latest: the kernel's build reaches no further
+/// than 2048 octets into a frame, and both builds must see the same.
+const MAX_HEADERS: usize = 1984;
 
 /// What a frame's headers say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +101,18 @@ impl Packet {
         sequence: [0; 2],
     };
 
+    /// Whether a packet of this kind can be of a session in this direction. With identifier 0 an
+    /// echo has the ports of a message that has none.
+    #[inline(always)]
+    pub const fn may_go(&self, direction: Direction) -> bool {
+        match self.kind {
+            Kind::Tcp | Kind::Udp | Kind::Other => true,
+            Kind::EchoRequest => matches!(direction, Direction::Forward),
+            Kind::EchoReply => matches!(direction, Direction::Reply),
+            Kind::Error | Kind::Solicitation | Kind::Control => false,
+        }
+    }
+
     /// Makes an echo's sequence number part of its flow's name.
     #[inline(always)]
     pub(super) fn name_sequence(&mut self) {
@@ -179,12 +194,24 @@ pub(super) fn addresses(
     }
 }
 
-/// Reads the rest of the IP headers, after [`addresses`].
+/// Reads the rest of the flow, after [`addresses`].
+///
+/// # Errors
+/// What is wrong with it, or that it is a fragment, which has no ports.
+#[inline(always)]
+pub(super) fn flow(frame: &impl Frame, packet: &mut Packet) -> Result<(), DropReason> {
+    match ip(frame, packet)? {
+        Part::Whole => transport(frame, packet),
+        Part::First | Part::Later => Err(DropReason::Fragment),
+    }
+}
+
+/// Reads the rest of the IP headers.
 ///
 /// # Errors
 /// What is wrong with them.
 #[inline(always)]
-pub(super) fn ip(frame: &impl Frame, packet: &mut Packet) -> Result<Part, Damage> {
+fn ip(frame: &impl Frame, packet: &mut Packet) -> Result<Part, Damage> {
     match packet.family {
         Family::V4 => ip_v4(frame, packet),
         Family::V6 => ip_v6(frame, packet),
@@ -219,7 +246,7 @@ fn ip_v6(frame: &impl Frame, packet: &mut Packet) -> Result<Part, Damage> {
     if end > frame.len() {
         return Err(Damage::Truncated);
     }
-    let upper = walk_extensions(frame, next, start, end)?;
+    let upper = walk_extensions(frame, next, start, end.min(MAX_HEADERS))?;
     packet.transport = u16::try_from(frame.unknown(upper.at)).map_err(|_| Damage::Truncated)?;
     (packet.ttl, packet.tos, packet.key.protocol) = (ttl, a << 4 | b >> 4, upper.protocol);
     packet.dont_fragment = true;
@@ -231,12 +258,12 @@ fn ip_v6(frame: &impl Frame, packet: &mut Packet) -> Result<Part, Damage> {
 /// # Errors
 /// The header is cut short.
 #[inline(always)]
-pub(super) fn transport(frame: &impl Frame, packet: &mut Packet) -> Result<(), DropReason> {
+fn transport(frame: &impl Frame, packet: &mut Packet) -> Result<(), DropReason> {
     let at = usize::from(packet.transport);
     packet.key.source_port = [0; 2];
     packet.key.destination_port = [0; 2];
     packet.flags = 0;
-    let left = packet.ip + packet.length - packet.transport;
+    let left = packet.length - (packet.transport - packet.ip);
     match (packet.key.protocol, packet.family) {
         (protocol::TCP, _) => {
             let [s0, s1, d0, d1, .., flags] = head::<14>(frame, at, left, tcp::HEADER_BYTES)?;
@@ -293,7 +320,8 @@ pub(super) fn quote(frame: &impl Frame, error: &Packet, quoted: &mut Packet) -> 
         }
         Family::V6 => {
             let [_, _, _, _, _, _, next, ttl] = frame.read(at)?;
-            let upper = walk_extensions(frame, next, at + ipv6::HEADER_BYTES, end).ok()?;
+            let upper =
+                walk_extensions(frame, next, at + ipv6::HEADER_BYTES, end.min(MAX_HEADERS)).ok()?;
             (quoted.ttl, quoted.key.protocol) = (ttl, upper.protocol);
             if upper.part == Part::Later {
                 return None;

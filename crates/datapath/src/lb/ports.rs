@@ -7,7 +7,7 @@
 //! A packet comes here as often as the search needs: the kernel's verifier follows a few tries.
 
 use super::index::{self, Found, Hash};
-use super::layout::{Backend, Direction, Session, Source, session_flag, session_state};
+use super::layout::{Backend, Direction, FlowKey, Session, Source, session_flag, session_state};
 use super::parse::{Kind, Packet};
 use super::tables::{Record, Tables};
 use super::verdict::DropReason;
@@ -40,11 +40,14 @@ fn claim_both<T: Tables>(tables: &T, scratch: &mut Scratch) -> Result<Next, Drop
     let mut record = tables.record(session).ok_or(DropReason::Internal)?;
     let id = u32::from(record.backend_id);
     let backend = tables.backend(id).ok_or(DropReason::Internal)?;
-    let Some(hash) = free(tables, scratch, &mut record, backend, seed)? else {
+    let Some(Free { hash, left }) = free(tables, scratch, &mut record, backend, seed)? else {
         return Ok(Next::Stage(Stage::Claim));
     };
     let reply = Found { session, direction: Direction::Reply };
-    let place = index::claim(tables, hash, reply)?;
+    let place = match left {
+        None => index::claim(tables, hash, reply)?,
+        Some(left) => index::replace(tables, hash, left, reply).ok_or(DropReason::SessionRace)?,
+    };
     // From here on replies find the session: it must be whole.
     record.state = session_state::LIVE;
     if let Err(reason) = claim_forward(tables, scratch, seed) {
@@ -57,8 +60,15 @@ fn claim_both<T: Tables>(tables: &T, scratch: &mut Scratch) -> Result<Next, Drop
     Ok(Next::Stage(Stage::Enter))
 }
 
+/// A key of replies that a new session can have.
+struct Free {
+    hash: Hash,
+    /// Who has it until then: a session that the same flow has left.
+    left: Option<Found>,
+}
+
 /// Looks for a free key of the session's replies: the client's own address first unless the
-/// service hides it. The hash of the key, or `None` where the search must go on.
+/// service hides it. `None` where the search must go on.
 ///
 /// # Errors
 /// Every try was in vain.
@@ -69,7 +79,7 @@ fn free<T: Tables>(
     session: &mut Session,
     backend: &Backend,
     seed: u64,
-) -> Result<Option<Hash>, DropReason> {
+) -> Result<Option<Free>, DropReason> {
     let Scratch { packet, key, tries, twice, .. } = scratch;
     key.source = session.backend;
     key.source_port = session.backend_port;
@@ -78,31 +88,48 @@ fn free<T: Tables>(
         key.destination = session.client;
         key.destination_port = session.client_port;
         let hash = Hash::of(key, seed);
-        if !index::is_taken(tables, hash) {
-            return Ok(Some(hash));
+        let holder = index::holder(tables, hash);
+        if holder.is_none_or(|holder| is_left(tables, packet, key, holder)) {
+            return Ok(Some(Free { hash, left: holder }));
         }
         // Another service of the same backend has this client and port: tell them apart.
         *twice = 1;
     }
     session.flags |= session_flag::TWICE_NAT;
     let start = Start::of(packet);
+    if backend.sources == 0 {
+        return Err(DropReason::SnatExhausted);
+    }
     for _ in 0..TRIES_A_RUN {
         if *tries >= MAX_TRIES {
             return Err(DropReason::SnatExhausted);
         }
         let candidate = candidate(tables, packet, backend, start, *tries);
-        let (address, port) = candidate.ok_or(DropReason::SnatExhausted)?;
+        *tries += 1;
+        let Some((address, port)) = candidate else { continue };
         key.destination = *address;
         key.destination_port = port;
         let hash = Hash::of(key, seed);
         if !index::is_taken(tables, hash) {
             session.source = key.destination;
             session.source_port = key.destination_port;
-            return Ok(Some(hash));
+            return Ok(Some(Free { hash, left: None }));
         }
-        *tries += 1;
     }
     Ok(None)
+}
+
+/// Whether the session that has this key of replies is one that the packet's flow has left for
+/// another backend: the flow may have the key again when it comes back.
+#[inline(always)]
+fn is_left<T: Tables>(tables: &T, packet: &Packet, key: &FlowKey, holder: Found) -> bool {
+    let Some(record) = tables.record(holder.session) else { return false };
+    let is_same_service =
+        record.vip == packet.key.destination && record.vip_port == packet.key.destination_port;
+    holder.direction == Direction::Reply
+        && record.state & session_state::REPLACED != 0
+        && is_same_service
+        && index::is_key(&record, Direction::Reply, key)
 }
 
 /// Enters the client's key, in place of the session that the flow leaves.
@@ -114,9 +141,7 @@ fn claim_forward<T: Tables>(tables: &T, scratch: &Scratch, seed: u64) -> Result<
         return index::claim(tables, hash, new).map(|_| ());
     }
     let old = Found { session: scratch.replaces, direction: Direction::Forward };
-    if !index::replace(tables, hash, old, new) {
-        return Err(DropReason::SessionRace);
-    }
+    index::replace(tables, hash, old, new).ok_or(DropReason::SessionRace)?;
     if let Some(mut record) = tables.record(scratch.replaces) {
         record.set_state(session_state::REPLACED);
     }
@@ -140,8 +165,8 @@ impl Start {
     }
 }
 
-/// The address and port of one try: the client's own port first, then ports from a scattered
-/// start on, over all addresses.
+/// The address and port of one try: the client's own port first, then every port from a scattered
+/// start on, over all addresses. `None` for an address whose ports have all had their turn.
 #[inline(always)]
 fn candidate<'t, T: Tables>(
     tables: &'t T,
@@ -154,7 +179,7 @@ fn candidate<'t, T: Tables>(
     let first = row_in(start.address, sources.get());
     let at = first.wrapping_add(try_number) % sources;
     let source = tables.source(backend.sources_at.wrapping_add(at))?;
-    let step = try_number / sources;
+    let step = try_number.saturating_sub(1) / sources;
     if packet.kind == Kind::Other {
         return (step == 0).then_some((&source.address, [0; 2]));
     }

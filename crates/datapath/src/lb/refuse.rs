@@ -39,7 +39,9 @@ pub(super) fn refuse<F: Frame, T: Tables>(
     let packet = &scratch.packet;
     // Whoever may fragment a packet is not told that it is too big (RFC 792).
     let untold = reason == DropReason::TooBig && !packet.dont_fragment;
-    if untold || packet.kind == Kind::Error || !packet.key.source.is_routable() {
+    // Nor about redirects and their like (RFC 1122 3.2.2, RFC 4443 2.4 e).
+    let errors = matches!(packet.kind, Kind::Error | Kind::Control);
+    if untold || errors || !packet.key.source.is_routable() {
         return Err(reason);
     }
     if !tables.admit() {

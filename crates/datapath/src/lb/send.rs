@@ -26,8 +26,9 @@ pub(super) fn way(
     destination: &Address,
 ) -> Result<(), DropReason> {
     let generation = tables.settings().ok_or(DropReason::Internal)?.generation;
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is kept in the record")]
-    let generation = generation as u16;
+    // Never 0, which is the generation of no way, and never that of the change before.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 65,535")]
+    let generation = (generation % 0xffff + 1) as u16;
     if u16::from_ne_bytes(known.generation) == generation {
         return Ok(());
     }

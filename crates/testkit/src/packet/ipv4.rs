@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use super::{
-    Gre, Icmp, PROTOCOL_GRE, PROTOCOL_ICMP, PROTOCOL_UDP, PseudoHeader, checksum, length_u16, udp,
-    words_u8,
+    Gre, Icmp, PROTOCOL_GRE, PROTOCOL_ICMP, PROTOCOL_TCP, PROTOCOL_UDP, PseudoHeader, Tcp,
+    checksum, length_u16, udp, udp_without_checksum, words_u8,
 };
 
 const RESERVED: u16 = 0x8000;
@@ -142,10 +142,28 @@ impl Ipv4 {
     /// Carries a UDP datagram.
     #[must_use]
     pub fn udp(self, source_port: u16, destination_port: u16, payload: impl AsRef<[u8]>) -> Self {
-        let addresses = [self.source.octets(), self.destination.octets()].concat();
-        let pseudo = PseudoHeader { addresses };
+        let pseudo = self.pseudo_header();
         let datagram = udp(source_port, destination_port, payload.as_ref(), &pseudo);
         self.payload(PROTOCOL_UDP, datagram)
+    }
+
+    /// Carries a UDP datagram without a checksum.
+    #[must_use]
+    pub fn udp_without_checksum(
+        self,
+        source_port: u16,
+        destination_port: u16,
+        payload: impl AsRef<[u8]>,
+    ) -> Self {
+        let datagram = udp_without_checksum(source_port, destination_port, payload.as_ref());
+        self.payload(PROTOCOL_UDP, datagram)
+    }
+
+    /// Carries a TCP segment.
+    #[must_use]
+    pub fn tcp(self, segment: Tcp) -> Self {
+        let segment = segment.build(&self.pseudo_header());
+        self.payload(PROTOCOL_TCP, segment)
     }
 
     /// The version field says `version`.
@@ -174,6 +192,10 @@ impl Ipv4 {
     pub fn bad_checksum(mut self) -> Self {
         self.lies.checksum_error = 0x0100;
         self
+    }
+
+    fn pseudo_header(&self) -> PseudoHeader {
+        PseudoHeader { addresses: [self.source.octets(), self.destination.octets()].concat() }
     }
 
     /// The bytes of the packet.

@@ -3,7 +3,8 @@
 use std::net::Ipv6Addr;
 
 use super::{
-    Gre, Icmp, PROTOCOL_GRE, PROTOCOL_ICMPV6, PROTOCOL_UDP, PseudoHeader, length_u16, udp, words_u8,
+    Gre, Icmp, PROTOCOL_GRE, PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP, PseudoHeader, Tcp,
+    length_u16, udp, udp_without_checksum, words_u8,
 };
 
 const HOP_BY_HOP: u8 = 0;
@@ -165,6 +166,25 @@ impl Ipv6 {
         let pseudo = self.pseudo_header();
         let datagram = udp(source_port, destination_port, payload.as_ref(), &pseudo);
         self.payload(PROTOCOL_UDP, datagram)
+    }
+
+    /// Carries a UDP datagram without a checksum.
+    #[must_use]
+    pub fn udp_without_checksum(
+        self,
+        source_port: u16,
+        destination_port: u16,
+        payload: impl AsRef<[u8]>,
+    ) -> Self {
+        let datagram = udp_without_checksum(source_port, destination_port, payload.as_ref());
+        self.payload(PROTOCOL_UDP, datagram)
+    }
+
+    /// Carries a TCP segment.
+    #[must_use]
+    pub fn tcp(self, segment: Tcp) -> Self {
+        let segment = segment.build(&self.pseudo_header());
+        self.payload(PROTOCOL_TCP, segment)
     }
 
     /// The version field says `version`.
