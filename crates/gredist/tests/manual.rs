@@ -156,7 +156,8 @@ fn every_statistic_is_in_the_page() {
 
 #[test]
 fn mandoc_finds_nothing_to_say_about_the_pages() {
-    let pages = PAGES.map(|name| root().join("man").join(name));
+    let pages = std::fs::read_dir(root().join("man")).unwrap();
+    let pages: Vec<PathBuf> = pages.map(|entry| entry.unwrap().path()).collect();
     let mut mandoc = std::process::Command::new("mandoc");
     match mandoc.args(["-Tlint", "-Wwarning"]).args(&pages).output() {
         Ok(output) => {

@@ -13,43 +13,54 @@ use labs::peers::have;
 use tempfile::TempDir;
 
 const UNIT: &str = include_str!("../../../deploy/gredist@.service");
-const UNIT_NAME: &str = "gredist@.service";
+/// Every unit, by its name.
+const UNITS: [(&str, &str); 2] = [
+    ("gredist@.service", UNIT),
+    ("lb-node.service", include_str!("../../../deploy/lb-node.service")),
+];
 const SCRIPTS: [&str; 2] = [".ci/run", "run-tests.sh"];
 /// Highest exposure, in tenths, that `systemd-analyze security` may find; 30 is its "OK".
 const THRESHOLD: &str = "--threshold=30";
 
 #[test]
-fn systemd_finds_nothing_to_say_about_the_unit() {
+fn systemd_finds_nothing_to_say_about_the_units() {
     if !have("systemd-analyze", "systemd") {
         return;
     }
     let folder = TempDir::new().unwrap();
-    let output = verify(&folder, &installed(UNIT));
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    for (name, unit) in UNITS {
+        let output = verify(&folder, name, &installed(unit));
+        assert!(output.status.success() && output.stderr.is_empty(), "{name}: {output:?}");
+    }
 }
 
 #[test]
-fn systemd_would_say_if_the_unit_had_a_key_it_does_not_know() {
+fn systemd_would_say_if_a_unit_had_a_key_it_does_not_know() {
     if !have("systemd-analyze", "systemd") {
         return;
     }
     let folder = TempDir::new().unwrap();
-    let unit = installed(UNIT).replace("[Service]\n", "[Service]\nProtectEverything=yes\n");
-    let output = verify(&folder, &unit);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("ProtectEverything"), "{output:?}");
+    for (name, unit) in UNITS {
+        let unit = installed(unit).replace("[Service]\n", "[Service]\nProtectEverything=yes\n");
+        let output = verify(&folder, name, &unit);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("ProtectEverything"), "{name}: {output:?}");
+    }
 }
 
 #[test]
-fn the_unit_exposes_little() {
+fn the_units_expose_little() {
     if !have("systemd-analyze", "systemd") {
         return;
     }
     let folder = TempDir::new().unwrap();
-    let file = write(&folder, UNIT_NAME, &installed(UNIT));
-    let mut security = Command::new("systemd-analyze");
-    security.args(["security", "--offline=true", THRESHOLD, "--no-pager"]).arg(file);
-    let output = output(&mut security);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    for (name, unit) in UNITS {
+        let file = write(&folder, name, &installed(unit));
+        let mut security = Command::new("systemd-analyze");
+        security.args(["security", "--offline=true", THRESHOLD, "--no-pager"]).arg(file);
+        let output = output(&mut security);
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));
+    }
 }
 
 #[test]
@@ -106,11 +117,12 @@ fn start_pre(gredist: &str, nft: &str) -> StartPre {
 
 /// The unit as on a machine where its programs are installed; `verify` asks for them.
 fn installed(unit: &str) -> String {
-    unit.replace("/usr/bin/gredist", "/bin/true").replace("/usr/sbin/nft", "/bin/true")
+    let programs = ["/usr/bin/gredist", "/usr/bin/lb-node", "/usr/sbin/nft"];
+    programs.iter().fold(unit.to_owned(), |unit, program| unit.replace(program, "/bin/true"))
 }
 
-fn verify(folder: &TempDir, unit: &str) -> Output {
-    let file = write(folder, UNIT_NAME, unit);
+fn verify(folder: &TempDir, name: &str, unit: &str) -> Output {
+    let file = write(folder, name, unit);
     output(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(file))
 }
 

@@ -4,6 +4,8 @@
 
 mod read;
 
+pub use read::{KEYS, POOL_KEYS, TIMEOUT_KEYS};
+
 use config::diagnostics::Diagnostics;
 use lb_api::{Name, SnatPool};
 use std::net::SocketAddr;

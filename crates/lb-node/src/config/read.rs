@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use toml_edit::{Document, Item, Table, Value};
 
-const KEYS: &[&str] = &[
+/// Every key of the file's top, in the order of the manual.
+pub const KEYS: &[&str] = &[
     "interfaces",
     "dataplane",
     "resources",
@@ -23,8 +24,10 @@ const KEYS: &[&str] = &[
     "transition_sec",
     "timeouts",
 ];
-const POOL_KEYS: &[&str] = &["name", "addresses", "ports"];
-const TIMEOUT_KEYS: &[&str] =
+/// Every key of a pool.
+pub const POOL_KEYS: &[&str] = &["name", "addresses", "ports"];
+/// Every timeout.
+pub const TIMEOUT_KEYS: &[&str] =
     &["udp_sec", "tcp_established_sec", "tcp_transitory_sec", "icmp_sec", "other_sec"];
 
 const DEFAULT_SESSIONS: u32 = 524_288;
