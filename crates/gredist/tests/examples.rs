@@ -62,7 +62,9 @@ fn every_file_is_good_with_and_without_what_its_comments_offer() {
     let mut seen = 0;
     for entry in std::fs::read_dir(directory()).unwrap() {
         let path = entry.unwrap().path();
-        assert_eq!(path.extension().unwrap(), "conf", "{}", path.display());
+        if path.extension().is_none_or(|extension| extension != "conf") {
+            continue; // another tier's
+        }
         if let Err(errors) = Config::load(&path) {
             panic!("{errors}");
         }

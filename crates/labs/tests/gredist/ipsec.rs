@@ -35,7 +35,7 @@ fn l3_61_gre_that_strongswan_has_decrypted_is_distributed() {
         local_ts: "10.78.100.1/32[gre]",
         remote_ts: "10.77.0.47/32[gre]",
     };
-    let args = ["--flows", "50", "--count", "5000", "--rate", "5000"];
+    let args = ["--flows", "50", "--count", "2000", "--rate", "1000"];
     bed.send(Families::V4, &[&FLOW_ARGS[..], &["--count", "20"]].concat()).unwrap();
     assert_eq!(gredist.number("receivedPackets"), 0, "the way in the clear is closed");
     let edge = StrongSwan::start(&bed.edge, &connection.reversed()).unwrap();
@@ -44,9 +44,9 @@ fn l3_61_gre_that_strongswan_has_decrypted_is_distributed() {
 
     bed.send(Families::V4, &[&FLOW_ARGS[..], &args].concat()).unwrap();
     let mut seen = Vec::new();
-    wait::until(PATIENCE, "5,000 packets through the tunnel", || {
+    wait::until(PATIENCE, "2,000 packets through the tunnel", || {
         seen.extend(reports(&mut sinks));
-        packets(&seen) == 5_000
+        packets(&seen) == 2_000
     })
     .unwrap_or_else(|error| panic!("{error}: {}: {}", gredist.status().unwrap(), edge.log()));
 
@@ -55,9 +55,9 @@ fn l3_61_gre_that_strongswan_has_decrypted_is_distributed() {
     wait_for_lines(&gredist.process, "backend went down", 1).unwrap();
     bed.send(Families::V4, &[&FLOW_ARGS[..], &args].concat()).unwrap();
     let mut after = 0;
-    wait::until(PATIENCE, "5,000 packets at the other backend", || {
+    wait::until(PATIENCE, "2,000 packets at the other backend", || {
         after += reports(&mut sinks)[1].packets;
-        after == 5_000
+        after == 2_000
     })
     .unwrap();
 }
