@@ -207,7 +207,19 @@ impl Bed {
     fn wire_flat(&mut self, arms: usize) -> io::Result<()> {
         let link = self.plug(&self.client, 9, 1)?;
         self.client_link = link.left;
-        (0..arms).try_for_each(|arm| self.plug_node(9, 4 + arm))
+        self.plug_node(9, 4)?;
+        if arms == 2 {
+            // Its addresses bring no second route to the one network, which of the two routers
+            // would take in turns.
+            let link = self.lab.link(&self.node, &[], &self.switch, &[])?;
+            ip(&self.switch, &format!("link set {} master br0", link.right))?;
+            for address in ["10.9.0.5/24", "fd09::5/64"] {
+                ip(&self.node, &format!("addr add {address} dev {} noprefixroute", link.left))?;
+            }
+            self.stubs.push(stub(&self.switch, &link.right)?);
+            self.arms.push(link.left);
+        }
+        Ok(())
     }
 
     fn wire_backends(&mut self) -> io::Result<()> {

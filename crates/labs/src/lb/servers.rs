@@ -114,19 +114,19 @@ class Udp(asyncio.DatagramProtocol):
     def connection_made(self, transport):
         self.transport = transport
     def datagram_received(self, data, peer):
-        self.transport.sendto(name + b' %s %d ' % (peer[0].encode(), peer[1]) + data, peer)
-def listener():
-    s = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+        seen = peer[0].removeprefix('::ffff:').encode()
+        self.transport.sendto(name + b' %s %d ' % (seen, peer[1]) + data, peer)
+def bound(kind):
+    s = socket.socket(socket.AF_INET6, kind)
     s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     s.bind(('::', port))
-    s.listen(4096)
+    s.setblocking(False)
     return s
 async def main():
     loop = asyncio.get_running_loop()
-    await asyncio.start_server(serve, sock=listener(), backlog=4096)
-    await loop.create_datagram_endpoint(Udp, local_addr=('0.0.0.0', port))
-    await loop.create_datagram_endpoint(Udp, local_addr=('::', port))
+    await asyncio.start_server(serve, sock=bound(socket.SOCK_STREAM), backlog=4096)
+    await loop.create_datagram_endpoint(Udp, sock=bound(socket.SOCK_DGRAM))
     print('listening', flush=True)
     await asyncio.Event().wait()
 asyncio.run(main())

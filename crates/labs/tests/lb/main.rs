@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
+mod datagrams;
+mod flat;
 mod http;
 
 use labs::lb::bed::{Bed, Shape};
