@@ -167,6 +167,37 @@ impl Bed {
         Ok((host, link.left))
     }
 
+    /// A further host, without cables.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn host(&self, name: &str) -> io::Result<Host> {
+        self.lab.host(name)
+    }
+
+    /// Connects two hosts beside the node: each with its number's addresses in a network.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn link(&self, left: (&Host, u8, usize), right: (&Host, u8, usize)) -> io::Result<Link> {
+        let addresses = |(_, network, number): (&Host, u8, usize)| {
+            [
+                format!("{}/24", Family::V4.host(network, number)),
+                format!("{}/64", Family::V6.host(network, number)),
+            ]
+        };
+        let (at_left, at_right) = (addresses(left), addresses(right));
+        let link = self.lab.link(
+            left.0,
+            &at_left.each_ref().map(String::as_str),
+            right.0,
+            &at_right.each_ref().map(String::as_str),
+        )?;
+        prepare(left.0, &link.left)?;
+        prepare(right.0, &link.right)?;
+        Ok(link)
+    }
+
     fn wire_two_arms(&mut self) -> io::Result<()> {
         let link = self.lab.link(
             &self.client,

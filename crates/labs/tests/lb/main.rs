@@ -5,6 +5,7 @@
 mod datagrams;
 mod flat;
 mod http;
+mod refused;
 
 use labs::lb::bed::{Bed, Shape};
 use labs::programs::{directory, skip};
