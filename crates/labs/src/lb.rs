@@ -3,6 +3,7 @@
 pub mod balancer;
 pub mod bed;
 pub mod capture;
+pub mod clients;
 pub mod mapping;
 pub mod servers;
 

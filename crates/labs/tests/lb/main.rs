@@ -4,6 +4,7 @@
 
 mod datagrams;
 mod flat;
+mod health;
 mod http;
 mod refused;
 
