@@ -1,7 +1,8 @@
 //! Open connections to an echo, whose every octet is checked.
 
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// One connection to [`crate::lb::servers::echo`].
@@ -22,8 +23,16 @@ impl Connection {
     /// # Errors
     /// What the connection said.
     pub fn open(to: SocketAddr) -> Result<Self, String> {
+        Self::open_from(0, to, LIMIT)
+    }
+
+    /// The same, from this port and with this much patience for the handshake.
+    ///
+    /// # Errors
+    /// What the connection said.
+    pub fn open_from(port: u16, to: SocketAddr, limit: Duration) -> Result<Self, String> {
         let text = |error: std::io::Error| format!("open: {error}");
-        let mut stream = TcpStream::connect_timeout(&to, LIMIT).map_err(text)?;
+        let mut stream = connect(port, to, limit).map_err(text)?;
         stream.set_read_timeout(Some(LIMIT)).map_err(text)?;
         stream.set_nodelay(true).map_err(text)?;
         let (mut server, mut octet) = (String::new(), [0]);
@@ -56,6 +65,18 @@ impl Connection {
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
+}
+
+fn connect(port: u16, to: SocketAddr, limit: Duration) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    let own = match to {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
+    };
+    socket.bind(&SockAddr::from(own))?;
+    socket.connect_timeout(&SockAddr::from(to), limit)?;
+    Ok(socket.into())
 }
 
 /// Opens so many.

@@ -2,14 +2,20 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
+mod changes;
 mod datagrams;
 mod flat;
 mod health;
 mod http;
+mod ports;
 mod refused;
+mod resources;
 
-use labs::lb::bed::{Bed, Shape};
+use labs::lb::bed::{Bed, Family, Shape};
+use labs::lb::mapping::Mapping;
 use labs::programs::{directory, skip};
+use std::net::SocketAddr;
+use testkit::process::Process;
 
 /// A bed for a test, or `None` with the reason printed.
 fn bed(name: &str, shape: Shape, backends: usize) -> Option<Bed> {
@@ -29,6 +35,25 @@ fn bed(name: &str, shape: Shape, backends: usize) -> Option<Bed> {
             None
         }
     }
+}
+
+/// The usual mapping of IPv4: port 80 of the VIP to port 7000, where echoes are, of these backends.
+fn echo_mapping(bed: &Bed, backends: &[usize]) -> Mapping {
+    let mapping = Mapping::new("echo", &bed.vip(Family::V4, 10), "tcp", Some(80));
+    backends.iter().fold(mapping, |mapping, number| {
+        let name = format!("backend{}", number + 1);
+        mapping.backend(&name, &bed.backend(Family::V4, *number), ", port: 7000")
+    })
+}
+
+/// Where [`echo_mapping`] listens.
+fn echo_address(bed: &Bed) -> SocketAddr {
+    format!("{}:80", bed.vip(Family::V4, 10)).parse().unwrap()
+}
+
+/// An echo on every backend.
+fn echoes(bed: &Bed) -> Vec<Process> {
+    bed.backends.iter().map(|host| labs::lb::servers::echo(host, 7000).unwrap()).collect()
 }
 
 /// What every lab of this tier needs.
