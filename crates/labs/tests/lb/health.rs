@@ -14,7 +14,7 @@ const WEB: &str = "lb/web";
 
 fn web(bed: &Bed, check: &str) -> Mapping {
     let mapping = Mapping::new("web", &bed.vip(Family::V4, 10), "tcp", Some(80));
-    let mapping = mapping.twice_nat().check(check);
+    let mapping = mapping.check(check);
     (0..bed.backends.len()).fold(mapping, |mapping, number| {
         let name = format!("backend{}", number + 1);
         mapping.backend(&name, &bed.backend(Family::V4, number), ", port: 8080")
@@ -44,7 +44,7 @@ fn answers(bed: &Bed) -> Vec<String> {
 fn a_wrong_status_takes_a_backend_out_and_a_right_one_brings_it_back() {
     let Some(bed) = bed("status", Shape::TwoArms, 2) else { return };
     let servers: Vec<_> = bed.backends.iter().map(|host| Nginx::start(host).unwrap()).collect();
-    let balancer = Balancer::start(&bed, &[web(&bed, HTTP)]).unwrap();
+    let balancer = Balancer::start(&bed, &[web(&bed, HTTP).twice_nat()]).unwrap();
     for name in ["backend1", "backend2"] {
         balancer.wait_backend(WEB, name, true).unwrap();
     }
@@ -60,10 +60,23 @@ fn a_wrong_status_takes_a_backend_out_and_a_right_one_brings_it_back() {
 }
 
 #[test]
+fn checks_come_back_though_nat_knows_whose_answers_a_backends_are() {
+    let Some(bed) = bed("nat-check", Shape::TwoArms, 2) else { return };
+    bed.route_backends().unwrap();
+    let _servers: Vec<_> = bed.backends.iter().map(|host| Nginx::start(host).unwrap()).collect();
+    let mapping = web(&bed, HTTP);
+    let balancer = Balancer::start(&bed, &[mapping]).unwrap();
+    for name in ["backend1", "backend2"] {
+        balancer.wait_backend(WEB, name, true).unwrap();
+    }
+    assert_eq!(answers(&bed), ["backend1", "backend2"]);
+}
+
+#[test]
 fn without_a_backend_the_vip_stays_and_drops_new_flows() {
     let Some(bed) = bed("all-down", Shape::TwoArms, 2) else { return };
     let mut servers: Vec<_> = bed.backends.iter().map(|host| Nginx::start(host).unwrap()).collect();
-    let balancer = Balancer::start(&bed, &[web(&bed, HTTP)]).unwrap();
+    let balancer = Balancer::start(&bed, &[web(&bed, HTTP).twice_nat()]).unwrap();
     balancer.wait_backend(WEB, "backend1", true).unwrap();
     balancer.wait_backend(WEB, "backend2", true).unwrap();
     for server in &mut servers {
@@ -83,7 +96,7 @@ fn without_a_backend_the_vip_stays_and_drops_new_flows() {
 fn a_dead_backend_is_left_within_its_thresholds() {
     let Some(bed) = bed("killed", Shape::TwoArms, 2) else { return };
     let mut servers: Vec<_> = bed.backends.iter().map(|host| Nginx::start(host).unwrap()).collect();
-    let balancer = Balancer::start(&bed, &[web(&bed, HTTP)]).unwrap();
+    let balancer = Balancer::start(&bed, &[web(&bed, HTTP).twice_nat()]).unwrap();
     balancer.wait_backend(WEB, "backend1", true).unwrap();
     balancer.wait_backend(WEB, "backend2", true).unwrap();
     servers[0].process.signal(Signal::KILL).unwrap();
@@ -97,7 +110,7 @@ fn a_dead_backend_is_left_within_its_thresholds() {
 fn backends_that_are_not_checked_count_as_alive() {
     let Some(bed) = bed("disabled", Shape::TwoArms, 2) else { return };
     let _server = Nginx::start(&bed.backends[0]).unwrap();
-    let balancer = Balancer::start(&bed, &[web(&bed, "{ type: DISABLED }")]).unwrap();
+    let balancer = Balancer::start(&bed, &[web(&bed, "{ type: DISABLED }").twice_nat()]).unwrap();
     balancer.wait_backend(WEB, "backend1", true).unwrap();
     balancer.wait_backend(WEB, "backend2", true).unwrap();
     let refused = || get(&bed).0 == Some(7);
@@ -111,7 +124,7 @@ fn failing_open_needs_silence_from_every_backend() {
     let Some(bed) = bed("fail-open", Shape::TwoArms, 2) else { return };
     let servers: Vec<_> = bed.backends.iter().map(|host| Nginx::start(host).unwrap()).collect();
     let open = HTTP.replace(" }", ", failOpen: true }");
-    let balancer = Balancer::start(&bed, &[web(&bed, &open)]).unwrap();
+    let balancer = Balancer::start(&bed, &[web(&bed, &open).twice_nat()]).unwrap();
     balancer.wait_backend(WEB, "backend1", true).unwrap();
     balancer.wait_backend(WEB, "backend2", true).unwrap();
     // A wrong status is an answer: both are out.
