@@ -8,6 +8,8 @@ mod datagrams;
 mod flat;
 mod health;
 mod http;
+mod interfaces;
+mod packets;
 mod ports;
 mod refused;
 mod resources;
