@@ -78,6 +78,28 @@ fn nftables_translates_beside_a_vip_with_twice_nat() {
 }
 
 #[test]
+fn masquerading_to_the_hosts_own_ports_never_meets_a_session() {
+    let Some(bed) = bed("masquerade", Shape::TwoArms, 1) else { return };
+    let _echoes = echoes(&bed);
+    let balancer = Balancer::start(&bed, &[echo_mapping(&bed, &[0]).twice_nat()]).unwrap();
+    // The ports that --fix-sysctls leaves to the host.
+    bed.node
+        .nft(
+            "table ip nat {\n chain post { type nat hook postrouting priority 100;\n \
+             ip saddr 10.1.0.0/24 ip protocol tcp masquerade to :1024-16383\n }\n }\n",
+        )
+        .unwrap();
+    // One client port, one backend's port, by the VIP and past it.
+    let mut both: Vec<Connection> = bed.client.run(|| {
+        let direct = "10.2.0.11:7000".parse().unwrap();
+        let open = |to| Connection::open_from(40_000, to, LONG).unwrap();
+        [echo_address(&bed), direct].map(open).into()
+    });
+    let broken = bed.client.run(|| rounds(&mut both));
+    assert!(broken.is_empty(), "{broken:?}\n{}", balancer.summary());
+}
+
+#[test]
 fn connections_to_the_node_itself_are_the_hosts() {
     let Some(bed) = bed("own", Shape::TwoArms, 1) else { return };
     let _echoes = echoes(&bed);

@@ -73,6 +73,19 @@ fn checks_come_back_though_nat_knows_whose_answers_a_backends_are() {
 }
 
 #[test]
+fn an_echo_that_is_not_answered_takes_a_backend_out() {
+    let Some(bed) = bed("icmp-check", Shape::TwoArms, 2) else { return };
+    let check = "{ type: ICMP, intervalMs: 100, timeoutMs: 100, unhealthyThreshold: 2 }";
+    let balancer = Balancer::start(&bed, &[web(&bed, check).twice_nat()]).unwrap();
+    balancer.wait_backend(WEB, "backend1", true).unwrap();
+    balancer.wait_backend(WEB, "backend2", true).unwrap();
+    bed.backends[0].sysctl("net/ipv4/icmp_echo_ignore_all", "1").unwrap();
+    balancer.wait_backend(WEB, "backend1", false).unwrap();
+    bed.backends[0].sysctl("net/ipv4/icmp_echo_ignore_all", "0").unwrap();
+    balancer.wait_backend(WEB, "backend1", true).unwrap();
+}
+
+#[test]
 fn without_a_backend_the_vip_stays_and_drops_new_flows() {
     let Some(bed) = bed("all-down", Shape::TwoArms, 2) else { return };
     let mut servers: Vec<_> = bed.backends.iter().map(|host| Nginx::start(host).unwrap()).collect();

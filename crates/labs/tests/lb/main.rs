@@ -13,6 +13,7 @@ mod packets;
 mod ports;
 mod refused;
 mod resources;
+mod stress;
 
 use labs::lb::bed::{Bed, Family, Shape};
 use labs::lb::mapping::Mapping;

@@ -131,6 +131,27 @@ fn l4_13_an_error_that_quotes_no_more_than_eight_octets_reaches_the_client() {
 }
 
 #[test]
+fn l4_05_an_answer_has_the_tag_of_its_question() {
+    let Some(bed) = bed("tagged", Shape::TwoArms, 1) else { return };
+    if !have_scapy() {
+        return;
+    }
+    let balancer = Balancer::start(&bed, &udp(&bed)).unwrap();
+    let (vip, link) = (bed.vip(Family::V4, 10), &bed.client_link);
+    let script = format!(
+        "tag = lambda mac: Ether(dst=mac)/Dot1Q(vlan=7, prio=5)\n\
+         who = srp1(tag('ff:ff:ff:ff:ff:ff')/ARP(pdst='{vip}'), iface='{link}', timeout=9)\n\
+         print('arp', who[Dot1Q].vlan, who[ARP].psrc, flush=True)\n\
+         echo = srp1(tag(who[ARP].hwsrc)/IP(dst='{vip}')/ICMP(id=7), iface='{link}', timeout=9)\n\
+         print('icmp', echo[Dot1Q].vlan, echo[IP].src, echo[ICMP].type, flush=True)\n"
+    );
+    let mut client = scapy(&bed.client, &script).unwrap();
+    client.wait(PATIENCE).unwrap();
+    let expected = [format!("arp 7 {vip}"), format!("icmp 7 {vip} 0")];
+    assert_eq!(client.lines(), expected, "{}", balancer.summary());
+}
+
+#[test]
 fn iperf3_runs_both_ways_with_all_its_connections_on_one_backend() {
     let Some(bed) = bed("iperf", Shape::TwoArms, 2) else { return };
     if !labs::peers::have("iperf3", "iperf3") {
