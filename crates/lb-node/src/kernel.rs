@@ -261,13 +261,15 @@ impl Kernel {
     }
 
     fn remove(&mut self, name: &str, now: Instant) -> Result<(), Error> {
+        let mut reset = false;
         if let Some(old) = self.installed.remove(name) {
+            reset = old.record.flags & service_flag::RESET != 0;
             self.take_service(old.key)?;
             self.rows.release(&old.rows, now);
             self.members.release(&old.members, now);
         }
         for id in self.ids.retire(name, &[]) {
-            self.mark_gone(id, false);
+            self.mark_gone(id, reset);
         }
         Ok(())
     }

@@ -150,6 +150,52 @@ fn l4_32_with_on_down_reset_a_removed_backends_connections_are_reset_within_a_se
 }
 
 #[test]
+fn l4_32_with_on_down_reset_a_removed_mappings_connections_are_reset() {
+    let Some(bed) = bed("unmapped", Shape::TwoArms, 1) else { return };
+    let _echoes = echoes(&bed);
+    let mapping = echo_mapping(&bed, &[0]).twice_nat().with("onDown: reset");
+    let balancer = Balancer::start(&bed, &[mapping]).unwrap();
+    let mut all = bed.client.run(|| open(echo_address(&bed), 10)).unwrap();
+    balancer.put(&[]).unwrap();
+    let broken = bed.client.run(|| rounds(&mut all));
+    let reset = broken.iter().filter(|why| why.contains("reset by peer"));
+    assert_eq!(reset.count(), 10, "{broken:?}\n{}", balancer.summary());
+}
+
+/// Open connections to a backend whose check fails while it serves on: how many break.
+fn failed_backend(name: &str, on_down: &str) -> Option<usize> {
+    let bed = bed(name, Shape::TwoArms, 2)?;
+    let _echoes = echoes(&bed);
+    let servers: Vec<_> = bed.backends.iter().map(|host| Nginx::start(host).unwrap()).collect();
+    let check = "{ type: HTTP, port: 8080, httpPath: /healthz, httpExpectedStatus: 200, \
+                 intervalMs: 100, timeoutMs: 100, unhealthyThreshold: 2 }";
+    let mapping = echo_mapping(&bed, &[0, 1]).twice_nat().check(check).with(on_down);
+    let balancer = Balancer::start(&bed, &[mapping]).unwrap();
+    for name in ["backend1", "backend2"] {
+        balancer.wait_backend("lb/echo", name, true).unwrap();
+    }
+    let all = bed.client.run(|| open(echo_address(&bed), 40)).unwrap();
+    let (mut failing, mut well): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|connection| connection.server == "backend1");
+    assert!(!failing.is_empty() && !well.is_empty());
+    servers[0].set_sick(true).unwrap();
+    balancer.wait_backend("lb/echo", "backend1", false).unwrap();
+    let broken = bed.client.run(|| rounds(&mut well));
+    assert!(broken.is_empty(), "{broken:?}\n{}", balancer.summary());
+    let broken = bed.client.run(|| rounds(&mut failing));
+    assert!(broken.iter().all(|why| why.contains("reset by peer")), "{broken:?}");
+    let share = broken.len() * 100 / failing.len();
+    Some(share)
+}
+
+#[test]
+fn l4_32_a_failed_backends_connections_are_kept_or_reset_as_the_mapping_says() {
+    let Some(broken) = failed_backend("fail-keep", "onDown: keep") else { return };
+    assert_eq!(broken, 0, "percent of the connections");
+    assert_eq!(failed_backend("fail-reset", "onDown: reset"), Some(100));
+}
+
+#[test]
 fn l4_33_a_udp_client_of_a_removed_backend_has_another_at_once() {
     let Some(bed) = bed("udp-moves", Shape::TwoArms, 2) else { return };
     let _echoes = echoes(&bed);

@@ -2,8 +2,9 @@
 
 use crate::{bed, echo_address, echo_mapping, echoes};
 use labs::lb::balancer::Balancer;
-use labs::lb::bed::{Bed, Shape};
+use labs::lb::bed::{Bed, Family, Shape};
 use labs::lb::clients::{Connection, open, rounds};
+use labs::lb::mapping::Mapping;
 use netio::process::Signal;
 
 /// A new connection works.
@@ -71,4 +72,35 @@ fn after_a_restart_with_a_bad_file_the_last_good_resources_serve() {
     balancer.wait_lines("serving the last good resources", 1).unwrap();
     serves(&bed, &balancer);
     assert_eq!(balancer.status().unwrap()["configurationGood"], false);
+}
+
+#[test]
+fn a_vip_that_clients_are_translated_to_is_refused_with_both_names() {
+    let Some(bed) = bed("overlap", Shape::TwoArms, 1) else { return };
+    let pool = "[[snat_pools]]\nname = \"few\"\naddresses = [\"10.2.0.100-10.2.0.110\"]\n";
+    let balancer = Balancer::start_with(&bed, pool, &[echo_mapping(&bed, &[0])]).unwrap();
+    let both = Mapping::new("both", "10.2.0.105", "tcp", Some(80)).backend(
+        "backend1",
+        &bed.backend(Family::V4, 0),
+        ", port: 7000",
+    );
+    balancer.put_text(&both.yaml()).unwrap();
+    balancer.wait_lines("what was in force stays", 1).unwrap();
+    let named = |line: &String| {
+        line.contains("10.2.0.105") && line.contains("few") && line.contains("lb.yaml:")
+    };
+    let lines = balancer.process.lines();
+    assert!(lines.iter().any(named), "{lines:?}");
+}
+
+#[test]
+fn l4_34_the_order_of_backends_does_not_change_the_table() {
+    let Some(bed) = bed("order", Shape::TwoArms, 3) else { return };
+    let balancer = Balancer::start(&bed, &[echo_mapping(&bed, &[0, 1, 2])]).unwrap();
+    let digest = || balancer.status().unwrap()["mappings"][0]["tableDigest"].to_string();
+    let first = digest();
+    balancer.put(&[echo_mapping(&bed, &[2, 0, 1])]).unwrap();
+    assert_eq!(digest(), first);
+    balancer.put(&[echo_mapping(&bed, &[2, 0])]).unwrap();
+    assert_ne!(digest(), first);
 }
