@@ -8,6 +8,7 @@
 
 pub mod distributor;
 pub mod fuzz;
+pub mod lb;
 pub mod ovs;
 pub mod peers;
 pub mod programs;

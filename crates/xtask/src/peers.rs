@@ -43,7 +43,11 @@ pub(crate) const PEERS: &[Peer] = &[
         package: "python3-scapy",
         used_by: "packets built by another implementation",
     },
-    program("ethtool", "ethtool", "receive offloads of a device"),
+    program("ethtool", "ethtool", "offloads of a device"),
+    program("nginx", "nginx-light", "backends of the L4 tier"),
+    program("curl", "curl", "clients of the L4 tier"),
+    program("iperf3", "iperf3", "streams through the L4 tier"),
+    program("hping3", "hping3", "echo requests beside those of ping"),
     program("ovs-vswitchd", "openvswitch-switch", "GRE tunnels that end in Open vSwitch"),
     Peer {
         name: "strongSwan",

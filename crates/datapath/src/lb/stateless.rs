@@ -66,7 +66,11 @@ pub(super) fn reply<F: Frame, T: Tables>(
     let Some(service) = origin(tables, packet) else { return Ok(PASS) };
     // Of no generation: looked up anew.
     (way.generation, way.interface) = ([0; 2], [0; 4]);
-    send::way(tables, packet, way, &service.address, &packet.key.destination)?;
+    match send::way(tables, packet, way, &service.address, &packet.key.destination) {
+        // To the host itself: the answer to a check, or to a connection that it has masqueraded.
+        Err(DropReason::RouteNotForwarded) => return Ok(PASS),
+        found => found?,
+    }
     if let Some(refused) = send::refuse(packet, way) {
         *refusal = refused;
         return Ok(Next::Stage(Stage::Refuse));
