@@ -4,7 +4,7 @@ use crate::frame::XdpFrame;
 use crate::maps::{DROPS, SCRATCH, STAGES, VERDICTS};
 use crate::tables::MapTables;
 use aya_ebpf::bindings::xdp_action;
-use aya_ebpf::helpers::generated::{bpf_jiffies64, bpf_redirect};
+use aya_ebpf::helpers::generated::bpf_redirect;
 use aya_ebpf::macros::xdp;
 use aya_ebpf::programs::XdpContext;
 use datapath::lb::{self, DropReason, Next, Scratch, Stage, Verdict};
@@ -56,15 +56,6 @@ pub(crate) fn clamp(context: XdpContext) -> u32 {
 #[inline(always)]
 pub(crate) fn refuse(context: XdpContext) -> u32 {
     stage(&context, Stage::Refuse)
-}
-
-/// Not of the packet path: tells userspace the clock by which sessions age, the lower half of the
-/// kernel's jiffies, as its verdict.
-#[xdp]
-#[inline(always)]
-pub(crate) fn clock(_: XdpContext) -> u32 {
-    // SAFETY: a helper without arguments.
-    unsafe { bpf_jiffies64() as u32 }
 }
 
 #[inline(always)]

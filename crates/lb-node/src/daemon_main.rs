@@ -171,7 +171,7 @@ async fn build_and_run(
     let events = kernel.core().take_events().map_err(text)?;
     let watch = Watch::new(&config.resources)
         .map_err(|error| format!("resources={}: {error}", config.resources.display()))?;
-    let clock = kernel.core().clock().map_err(text)?;
+    let clock = Clock::load().map_err(text)?;
     let census = start_sweeper(&config, &mut kernel, clock, adopted)?;
     let checks = Checks::new(sockets()?).map_err(text)?;
     let mut attached = Vec::new();

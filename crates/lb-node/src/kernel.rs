@@ -187,14 +187,7 @@ impl Kernel {
 
     /// The backend's counters, over all processors.
     pub fn traffic(&self, id: u16) -> Traffic {
-        let Ok(parts) = self.core.traffic.get(&u32::from(id), 0) else { return Traffic::default() };
-        parts.iter().fold(Traffic::default(), |sum, Octets(part)| Traffic {
-            packets_in: sum.packets_in.wrapping_add(part.packets_in),
-            octets_in: sum.octets_in.wrapping_add(part.octets_in),
-            packets_out: sum.packets_out.wrapping_add(part.packets_out),
-            octets_out: sum.octets_out.wrapping_add(part.octets_out),
-            sessions: sum.sessions.wrapping_add(part.sessions),
-        })
+        self.core.traffic(id)
     }
 
     fn install(&mut self, name: &str, service: &Service, now: Instant) -> Result<Vec<u16>, Error> {

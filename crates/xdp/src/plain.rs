@@ -2,7 +2,8 @@
 
 use aya::Pod;
 use datapath::lb::layout::{
-    Backend, Interface, Levels, Owned, Row, Service, ServiceKey, Session, Settings, Source, Traffic,
+    Backend, Hop, Interface, Levels, Owned, Row, Service, ServiceKey, Session, Settings, Source,
+    Traffic,
 };
 use wire::Address;
 
@@ -22,7 +23,7 @@ macro_rules! plain {
 }
 
 plain!(
-    u32, u64, [u64; 8], [u32; 2], Address, Backend, Interface, Levels, Owned, Row, Service,
+    u32, u64, [u64; 8], [u32; 2], Address, Backend, Hop, Interface, Levels, Owned, Row, Service,
     ServiceKey, Session, Settings, Source, Traffic,
 );
 
