@@ -1,9 +1,14 @@
 //! The command line.
 
-use clap::Parser;
+use clap::{Args as Group, Parser, Subcommand};
 use daemon::args::Common;
+use std::net::IpAddr;
+use std::path::PathBuf;
 
 /// Balance virtual addresses and ports over monitored backends, by NAT or twice-NAT in XDP.
+///
+/// Without a command: the daemon. The commands look at a running one, as root and in its network
+/// namespace.
 #[derive(Debug, Parser)]
 #[command(name = "lb-node", version, after_help = AFTER_HELP)]
 pub struct Args {
@@ -18,8 +23,92 @@ pub struct Args {
     /// Set the kernel's forwarding and local port range as needed, and put them back at the end
     #[arg(long)]
     pub fix_sysctls: bool,
+
+    /// What to look at instead.
+    #[command(subcommand)]
+    pub command: Option<Command>,
 }
 
 const AFTER_HELP: &str = "\
 Signals: HUP reads the resources again, USR1 logs the statistics, TERM and INT end.
 Exit codes: 0 ok, 1 runtime error, 2 usage, 78 configuration error.";
+
+/// What looks at a running node.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List sessions: who talks to which backend, in which state
+    Sessions(Sessions),
+    /// Show packets, bytes and sessions by service and backend, and why packets were dropped
+    Stats(Stats),
+}
+
+/// Which node.
+#[derive(Clone, Debug, Group)]
+pub struct Of {
+    /// The running node's configuration file
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `sessions`.
+#[derive(Debug, Group)]
+pub struct Sessions {
+    /// Which node, and how to print.
+    #[command(flatten)]
+    pub of: Of,
+
+    /// Only sessions of this mapping, such as lb/web
+    #[arg(long, value_name = "NAMESPACE/ID")]
+    pub mapping: Option<String>,
+
+    /// Only sessions with this backend: its name or address
+    #[arg(long, value_name = "BACKEND")]
+    pub backend: Option<String>,
+
+    /// Only sessions of this client
+    #[arg(long, value_name = "ADDRESS")]
+    pub client: Option<IpAddr>,
+
+    /// List so many at most, those in use last; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub limit: usize,
+}
+
+/// Arguments of `stats`.
+#[derive(Debug, Group)]
+pub struct Stats {
+    /// Which node, and how to print.
+    #[command(flatten)]
+    pub of: Of,
+
+    /// Reasons for drops too that have dropped nothing
+    #[arg(long)]
+    pub all: bool,
+
+    /// Show what has come about every so many seconds, until interrupted
+    #[arg(long, value_name = "SEC", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub watch: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn flags_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn without_a_command_it_is_the_daemon() {
+        let args = Args::try_parse_from(["lb-node", "--config", "a"]).unwrap();
+        assert!(args.command.is_none());
+        let args = Args::try_parse_from(["lb-node", "-c", "a", "stats", "--watch", "2"]).unwrap();
+        assert!(matches!(args.command, Some(Command::Stats(Stats { watch: Some(2), .. }))));
+    }
+}

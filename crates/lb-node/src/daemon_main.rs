@@ -1,6 +1,7 @@
 //! The program: arguments, configuration, build, run until a signal, drain.
 
 use crate::args::Args;
+use crate::commands;
 use crate::config::{Config, DataPlane};
 use crate::controller::Controller;
 use crate::host::{self, Changed};
@@ -49,6 +50,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(args: &Args) -> Exit {
+    if let Some(command) = &args.command {
+        return commands::run(command, args.common.config.clone());
+    }
     let Some(file) = args.common.config.clone() else {
         return fail(Exit::Usage, &"name the configuration with --config FILE; see --help");
     };

@@ -406,7 +406,7 @@ fn gone(flags: u32) -> u32 {
 
 /// A backend's name, the same in every process. With another address or port it is another
 /// backend.
-fn identity(mapping: &str, backend: &str, address: Address, port: u16) -> u64 {
+pub(crate) fn identity(mapping: &str, backend: &str, address: Address, port: u16) -> u64 {
     let mut digest = Sha256::new();
     digest.update(mapping);
     digest.update([0]);
