@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::explain::flow::Flags;
 use clap::{Args as Group, Parser, Subcommand};
 use daemon::args::Common;
 use std::net::IpAddr;
@@ -40,6 +41,8 @@ pub enum Command {
     Sessions(Sessions),
     /// Show packets, bytes and sessions by service and backend, and why packets were dropped
     Stats(Stats),
+    /// Tell what would become of a packet, and why, without sending it
+    Explain(Explain),
 }
 
 /// Which node.
@@ -93,6 +96,52 @@ pub struct Stats {
     #[arg(long, value_name = "SEC", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub watch: Option<u64>,
 }
+
+/// Arguments of `explain`.
+#[derive(Debug, Group)]
+#[command(after_help = EXPLAIN_HELP)]
+pub struct Explain {
+    /// Which node, and how to print.
+    #[command(flatten)]
+    pub of: Of,
+
+    /// tcp, udp, icmp, or the number of another protocol
+    pub protocol: String,
+
+    /// Who sends it: ADDRESS or ADDRESS:PORT, in IPv6 [ADDRESS]:PORT
+    pub source: String,
+
+    /// To whom
+    pub destination: String,
+
+    /// Of an echo: id=N and seq=N
+    #[arg(value_name = "ECHO")]
+    pub echo: Vec<String>,
+
+    /// The backend's answer to this client's packet, of its session
+    #[arg(long)]
+    pub reply: bool,
+
+    /// TCP control bits, such as syn or fin,ack [default: what would come next]
+    #[arg(long, value_name = "BITS")]
+    pub flags: Option<Flags>,
+
+    /// Octets of the IP packet [default: its headers alone]
+    #[arg(long, value_name = "OCTETS", default_value_t = 0, hide_default_value = true)]
+    pub size: u16,
+
+    /// The interface that it comes in by [default: the one that leads to its source]
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+}
+
+const EXPLAIN_HELP: &str = "\
+Examples:
+  lb-node explain -c lb-node.toml tcp 198.51.100.7:40000 203.0.113.10:443
+  lb-node explain -c lb-node.toml tcp 198.51.100.7:40000 203.0.113.10:443 --reply
+  lb-node explain -c lb-node.toml icmp 2001:db8::7 2001:db8::10 id=77 seq=3
+
+Nothing is sent, and nothing changes on the node.";
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! The commands beside the daemon: what each prints, and with which exit code it ends.
 
-use crate::args::{Command, Of, Sessions, Stats};
+use crate::args::{Command, Explain, Of, Sessions, Stats};
+use crate::explain::{self, story};
 use crate::look::stats::{Figures, Reasons};
 use crate::look::{Error, Node, print, sessions, stats};
 use daemon::exit::Exit;
@@ -14,6 +15,7 @@ pub fn run(command: &Command, config: Option<PathBuf>) -> Exit {
     let done = match command {
         Command::Sessions(args) => list_sessions(args, config),
         Command::Stats(args) => show_stats(args, config),
+        Command::Explain(args) => explain(args, config),
     };
     match done {
         Ok(()) => Exit::Ok,
@@ -60,6 +62,12 @@ fn show_stats(args: &Stats, config: Option<PathBuf>) -> Result<(), Error> {
             stats::render(&rates, reasons, "/s") + "\n---\n\n"
         })?;
     }
+}
+
+fn explain(args: &Explain, config: Option<PathBuf>) -> Result<(), Error> {
+    let mut node = open(&args.of, config)?;
+    let told = explain::explain(&mut node, args)?;
+    show(&args.of, &told.facts, || story::render(&told.steps))
 }
 
 fn show(of: &Of, json: &Value, text: impl FnOnce() -> String) -> Result<(), Error> {

@@ -11,6 +11,7 @@ pub mod args;
 pub mod commands;
 pub mod config;
 pub mod controller;
+pub mod explain;
 pub mod extents;
 pub mod host;
 pub mod ids;

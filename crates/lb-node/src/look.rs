@@ -9,6 +9,7 @@
 pub mod names;
 pub mod sessions;
 pub mod stats;
+pub mod summary;
 pub mod table;
 
 use crate::config::Config;

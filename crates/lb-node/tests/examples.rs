@@ -49,9 +49,8 @@ fn what_is_kept_reads_back_as_the_same_resources() {
     files.keep(&state).unwrap();
     let view = NodeView { pools: &[] };
     let (kept, read) = (Files::kept(&state).unwrap(), files);
-    let names = |files: &Files| -> Vec<_> {
-        files.resources(&view).unwrap().mappings().cloned().collect()
-    };
+    let names =
+        |files: &Files| -> Vec<_> { files.resources(&view).unwrap().mappings().cloned().collect() };
     assert_eq!(names(&kept), names(&read));
     std::fs::remove_dir_all(&state).unwrap();
 }

@@ -1,6 +1,10 @@
 //! The balancer's tables in plain memory: for tests, for the comparison with the kernel's build,
 //! and for explaining a packet without sending one.
 
+mod adopt;
+
+pub use adopt::Held;
+
 use super::index::Hash;
 use super::layout::{
     BUCKET, Backend, Direction, Entry, FlowKey, Hop, Interface, Owned, Row, Service, ServiceKey,

@@ -21,6 +21,21 @@ pub struct Backend {
     pub address: String,
 }
 
+impl Backend {
+    /// No backend.
+    pub fn nobody() -> Self {
+        Self { mapping: String::new(), name: String::new(), address: String::new() }
+    }
+
+    /// Mapping and name, or the address of one that has no name any more.
+    pub fn full(&self) -> String {
+        if self.name.is_empty() {
+            return self.address.clone();
+        }
+        format!("{}/{}", self.mapping, self.name)
+    }
+}
+
 /// A service as the resources tell of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {

@@ -149,8 +149,8 @@ pub fn state(session: &Session) -> &'static str {
 /// The list as a table.
 pub fn render(list: &List) -> String {
     let cells = |line: &Line| {
-        let name = [line.backend.mapping.as_str(), &line.backend.name].join("/");
-        let name = if name == "/" { "(gone)".to_owned() } else { name };
+        let is_gone = line.backend.name.is_empty();
+        let name = if is_gone { "(gone)".to_owned() } else { line.backend.full() };
         [
             line.protocol.clone(),
             line.client.clone(),
