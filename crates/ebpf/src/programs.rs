@@ -1,5 +1,6 @@
 //! One XDP program a stage.
 
+use crate::capture;
 use crate::frame::XdpFrame;
 use crate::maps::{DROPS, SCRATCH, STAGES, VERDICTS};
 use crate::tables::MapTables;
@@ -66,17 +67,27 @@ fn stage(context: &XdpContext, stage: Stage) -> u32 {
     let mut frame = XdpFrame::new(context.ctx);
     let tables = MapTables::new(context.ctx);
     match lb::run(stage, &mut frame, &tables, scratch) {
-        Next::Done(verdict) => finish(verdict),
+        Next::Done(verdict) => finish(context, verdict),
         Next::Stage(next) => {
             // SAFETY: does not return but after as many stages as the kernel allows.
             unsafe { STAGES.tail_call(context, next as u32) };
-            finish(Verdict::Drop(DropReason::Internal))
+            finish(context, Verdict::Drop(DropReason::Internal))
         }
     }
 }
 
 #[inline(always)]
-fn finish(verdict: Verdict) -> u32 {
+fn finish(context: &XdpContext, verdict: Verdict) -> u32 {
+    let action = counted(verdict);
+    if capture::is_on() {
+        capture::hand_over(context, verdict, action);
+    }
+    action
+}
+
+/// Counts the packet, and tells the kernel's action.
+#[inline(always)]
+fn counted(verdict: Verdict) -> u32 {
     match verdict {
         Verdict::Pass => count(0, xdp_action::XDP_PASS),
         Verdict::Transmit => count(1, xdp_action::XDP_TX),

@@ -210,7 +210,7 @@ async fn build_and_run(
 }
 
 /// Has the runtime tell when it can be read.
-fn heard<T: AsRawFd>(source: T) -> Result<AsyncFd<T>, String> {
+pub(crate) fn heard<T: AsRawFd>(source: T) -> Result<AsyncFd<T>, String> {
     #[expect(
         deprecated,
         reason = "its successor is unsafe, against descriptors that change or close too early; each \
@@ -227,7 +227,13 @@ fn set_up(config: &Config, kernel: &mut Kernel) {
     let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
     // Another than before, so that every way is looked up anew.
     let generation = old.map_or(1, |old| (old.generation | 1).wrapping_add(2));
-    let settings = Settings { seed, generation, half_open_limit: config.half_open_sessions };
+    let settings = Settings {
+        seed,
+        generation,
+        half_open_limit: config.half_open_sessions,
+        capture_until: 0,
+        capture_every: 0,
+    };
     shared.settings.store(0, settings);
 }
 

@@ -118,6 +118,7 @@ impl Sweeper {
     pub fn sweep(&mut self, jiffies: u32, now: Instant) -> Census {
         self.free_faded(now);
         let tick = jiffies >> TICK_SHIFT;
+        self.shared.end_capture(tick);
         let mut census = Census::default();
         for at in 1..self.shared.sessions.len() {
             let Some(session) = self.shared.sessions.load(at) else { continue };

@@ -6,7 +6,7 @@ use crate::{Error, Link, Mode, Pins, sys};
 use aya::maps::{Map, MapData, ProgramArray};
 use aya::programs::{ProgramError, TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
-use datapath::lb::Stage;
+use datapath::lb::{Stage, capture};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -157,7 +157,7 @@ impl Core {
     /// The kernel does not tell.
     pub fn verified(&self) -> Result<Vec<Verified>, Error> {
         programs()
-            .map(|name| {
+            .map(|(name, _)| {
                 let program: &Xdp = program(&self.ebpf, name)?;
                 let info = program.info().map_err(|source| refused(name, source))?;
                 let instructions = info.verified_instruction_count().unwrap_or(0);
@@ -232,21 +232,21 @@ impl DerefMut for Core {
     }
 }
 
-/// Every program's name, in the order of the stages.
-fn programs() -> impl Iterator<Item = &'static str> {
-    Stage::ALL.iter().map(|stage| stage.name())
+/// Every program's name, and its place in the table that leads from one to the next.
+fn programs() -> impl Iterator<Item = (&'static str, u32)> {
+    let stages = Stage::ALL.iter().map(|stage| (stage.name(), *stage as u32));
+    stages.chain([("capture", capture::PLACE)])
 }
 
 /// Loads every program, and enters the stages where the first one looks for them.
 fn load_stages(ebpf: &mut Ebpf) -> Result<ProgramArray<MapData>, Error> {
-    for name in programs() {
+    for (name, _) in programs() {
         program_mut(ebpf, name)?.load().map_err(|source| refused(name, source))?;
     }
     let mut table: ProgramArray<MapData> = table(&mut |name| taken(ebpf, name), "STAGES")?;
-    for stage in Stage::ALL {
-        let program = program(ebpf, stage.name())?;
-        let fd = program.fd().map_err(|source| refused(stage.name(), source))?;
-        table.set(*stage as u32, fd, 0).map_err(|source| unread("STAGES", source))?;
+    for (name, place) in programs() {
+        let fd = program(ebpf, name)?.fd().map_err(|source| refused(name, source))?;
+        table.set(place, fd, 0).map_err(|source| unread("STAGES", source))?;
     }
     Ok(table)
 }

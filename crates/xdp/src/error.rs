@@ -60,6 +60,9 @@ pub enum Error {
         /// The program's id.
         id: u32,
     },
+    /// Packets can be captured for one at a time.
+    #[error("somebody else captures packets of this node, or did a moment ago")]
+    Capturing,
     /// An interface's program is not ours.
     #[error("the XDP program with id {program} is not the packet core of lb-node")]
     NotOurs {

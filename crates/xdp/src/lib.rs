@@ -11,6 +11,7 @@
 //! `unsafe` is for memory that is shared with the kernel; the layouts are `datapath`'s.
 #![allow(unsafe_code, reason = "maps the kernel's memory")]
 
+mod capture;
 mod clock;
 mod core;
 mod error;
@@ -24,6 +25,7 @@ mod sys;
 mod view;
 
 pub use crate::core::{Core, Sizes, Verified};
+pub use capture::Capture;
 pub use clock::{Clock, boot_ns};
 pub use error::Error;
 pub use events::Events;

@@ -8,9 +8,10 @@
 
 use crate::memory::{Memory, Pairs};
 use crate::{Error, Octets, Plain};
-use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, PerCpuArray};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, PerCpuArray, RingBuf};
 use aya::programs::{ProgramInfo, loaded_programs};
 use datapath::lb::DropReason;
+use datapath::lb::capture::Outcome;
 use datapath::lb::layout::{
     Backend, Hop, Interface, Levels, Owned, Service, ServiceKey, Session, Settings, Source, Traffic,
 };
@@ -65,7 +66,12 @@ pub struct View {
     pub traffic: PerCpuArray<MapData, Octets<Traffic>>,
     drops: PerCpuArray<MapData, u64>,
     verdicts: PerCpuArray<MapData, u64>,
+    /// Copies of packets, and what was lost of them: for whoever takes them.
+    pub(crate) capture: Option<Copies>,
 }
+
+/// Copies of packets, and what became of the packet that is being copied.
+pub(crate) type Copies = (RingBuf<MapData>, PerCpuArray<MapData, Octets<Outcome>>);
 
 /// Where maps come from: by name, each once.
 pub(crate) type Maps<'a> = dyn FnMut(&'static str) -> Result<Map, Error> + 'a;
@@ -105,6 +111,7 @@ impl View {
             traffic: table(maps, "TRAFFIC")?,
             drops: table(maps, "DROPS")?,
             verdicts: table(maps, "VERDICTS")?,
+            capture: Some((table(maps, "CAPTURE")?, table(maps, "OUTCOME")?)),
         })
     }
 

@@ -68,7 +68,13 @@ impl HostTables {
         let empty: fn() -> [Cell<Entry>; BUCKET] =
             || std::array::from_fn(|_| Cell::new(Entry::EMPTY));
         Self {
-            settings: Settings { seed: 0, generation: 1, half_open_limit: u32::MAX },
+            settings: Settings {
+                seed: 0,
+                generation: 1,
+                half_open_limit: u32::MAX,
+                capture_until: 0,
+                capture_every: 0,
+            },
             ingress: 1,
             interfaces: Vec::new(),
             owned: HashMap::new(),
