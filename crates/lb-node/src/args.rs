@@ -43,6 +43,8 @@ pub enum Command {
     Stats(Stats),
     /// Tell what would become of a packet, and why, without sending it
     Explain(Explain),
+    /// Show dropped packets with their reason, and samples of the others
+    Capture(Capture),
 }
 
 /// Which node.
@@ -142,6 +144,38 @@ Examples:
   lb-node explain -c lb-node.toml icmp 2001:db8::7 2001:db8::10 id=77 seq=3
 
 Nothing is sent, and nothing changes on the node.";
+
+/// Arguments of `capture`.
+#[derive(Debug, Group)]
+pub struct Capture {
+    /// The running node's configuration file
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Print a line a packet [default unless written to a file]
+    #[arg(long)]
+    pub print: bool,
+
+    /// Write pcapng with a comment on each packet; - for stdout
+    #[arg(short, long, value_name = "FILE.pcapng")]
+    pub write: Option<PathBuf>,
+
+    /// Dropped packets only
+    #[arg(long, conflicts_with = "sample")]
+    pub drops: bool,
+
+    /// Of packets that are not dropped, one in so many of each verdict and processor
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    pub sample: u32,
+
+    /// End after so many packets
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// Only packets from or to this address, as they end
+    #[arg(long, value_name = "ADDRESS")]
+    pub host: Option<IpAddr>,
+}
 
 #[cfg(test)]
 mod tests {

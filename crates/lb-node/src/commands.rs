@@ -1,6 +1,7 @@
 //! The commands beside the daemon: what each prints, and with which exit code it ends.
 
-use crate::args::{Command, Explain, Of, Sessions, Stats};
+use crate::args::{Capture, Command, Explain, Of, Sessions, Stats};
+use crate::capture;
 use crate::explain::{self, story};
 use crate::look::stats::{Figures, Reasons};
 use crate::look::{Error, Node, print, sessions, stats};
@@ -16,6 +17,7 @@ pub fn run(command: &Command, config: Option<PathBuf>) -> Exit {
         Command::Sessions(args) => list_sessions(args, config),
         Command::Stats(args) => show_stats(args, config),
         Command::Explain(args) => explain(args, config),
+        Command::Capture(args) => capture_packets(args, config),
     };
     match done {
         Ok(()) => Exit::Ok,
@@ -31,8 +33,8 @@ pub fn run(command: &Command, config: Option<PathBuf>) -> Exit {
 }
 
 /// The node that a command looks at. Resources that cannot be read cost names, and no more.
-fn open(of: &Of, config: Option<PathBuf>) -> Result<Node, Error> {
-    let file = of.config.clone().or(config).ok_or(Error::NoConfig)?;
+fn open(named: Option<&PathBuf>, config: Option<PathBuf>) -> Result<Node, Error> {
+    let file = named.cloned().or(config).ok_or(Error::NoConfig)?;
     let node = Node::open(&file)?;
     for line in node.names.problem.iter().flat_map(|problem| problem.lines()) {
         eprintln!("lb-node: {line}");
@@ -41,13 +43,13 @@ fn open(of: &Of, config: Option<PathBuf>) -> Result<Node, Error> {
 }
 
 fn list_sessions(args: &Sessions, config: Option<PathBuf>) -> Result<(), Error> {
-    let node = open(&args.of, config)?;
+    let node = open(args.of.config.as_ref(), config)?;
     let list = sessions::list(&node, args)?;
     show(&args.of, &sessions::to_json(&list), || sessions::render(&list))
 }
 
 fn show_stats(args: &Stats, config: Option<PathBuf>) -> Result<(), Error> {
-    let node = open(&args.of, config)?;
+    let node = open(args.of.config.as_ref(), config)?;
     let reasons = if args.all { Reasons::All } else { Reasons::Nonzero };
     let mut figures = Figures::read(&node)?;
     let Some(seconds) = args.watch else {
@@ -65,9 +67,14 @@ fn show_stats(args: &Stats, config: Option<PathBuf>) -> Result<(), Error> {
 }
 
 fn explain(args: &Explain, config: Option<PathBuf>) -> Result<(), Error> {
-    let mut node = open(&args.of, config)?;
+    let mut node = open(args.of.config.as_ref(), config)?;
     let told = explain::explain(&mut node, args)?;
     show(&args.of, &told.facts, || story::render(&told.steps))
+}
+
+fn capture_packets(args: &Capture, config: Option<PathBuf>) -> Result<(), Error> {
+    let mut node = open(args.config.as_ref(), config)?;
+    capture::capture(&mut node, args)
 }
 
 fn show(of: &Of, json: &Value, text: impl FnOnce() -> String) -> Result<(), Error> {

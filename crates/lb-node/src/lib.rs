@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod capture;
 pub mod commands;
 pub mod config;
 pub mod controller;
