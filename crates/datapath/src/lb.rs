@@ -19,6 +19,7 @@
 mod admit;
 mod affinity;
 mod answer;
+pub mod capture;
 mod clamp;
 mod enter;
 mod error;

@@ -40,6 +40,11 @@ macro_rules! drop_reasons {
                 match self { $(Self::$variant => $name),+ }
             }
 
+            /// What the reason means, in a sentence for operators.
+            pub const fn explanation(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+).trim_ascii()),+ }
+            }
+
             /// The place of the reason's counter.
             pub const fn index(self) -> usize {
                 self as usize
@@ -147,6 +152,9 @@ mod tests {
             assert_eq!(reason.index(), place);
             let same = DropReason::ALL.iter().filter(|other| other.name() == reason.name());
             assert_eq!(same.count(), 1, "{}", reason.name());
+            let explanation = reason.explanation();
+            assert!(explanation.ends_with('.') && !explanation.contains("[`"), "{explanation}");
+            assert_eq!(explanation, explanation.trim());
         }
     }
 }

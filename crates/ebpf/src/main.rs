@@ -11,6 +11,8 @@
 #[cfg(target_arch = "bpf")]
 mod atomic;
 #[cfg(target_arch = "bpf")]
+mod capture;
+#[cfg(target_arch = "bpf")]
 mod frame;
 #[cfg(target_arch = "bpf")]
 mod maps;

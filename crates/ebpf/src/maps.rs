@@ -7,6 +7,7 @@ use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, ProgramArray, RingBuf};
 use datapath::lb::Scratch;
+use datapath::lb::capture::Outcome;
 use datapath::lb::layout::{
     BUCKET, Backend, Hop, INTERFACES, Interface, Levels, Owned, Service, ServiceKey, Session,
     Settings, Source, Traffic,
@@ -75,6 +76,11 @@ pub(crate) static VERDICTS: PerCpuArray<u64> = PerCpuArray::with_max_entries(4, 
 pub(crate) static BUDGET: PerCpuArray<Budget> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 16, 0);
+/// Copies of packets, while they are captured.
+#[map]
+pub(crate) static CAPTURE: RingBuf = RingBuf::with_byte_size(1 << 18, 0);
+#[map]
+pub(crate) static OUTCOME: PerCpuArray<Outcome> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 pub(crate) static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
 #[map]

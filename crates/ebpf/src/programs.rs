@@ -1,10 +1,11 @@
 //! One XDP program a stage.
 
+use crate::capture;
 use crate::frame::XdpFrame;
 use crate::maps::{DROPS, SCRATCH, STAGES, VERDICTS};
 use crate::tables::MapTables;
 use aya_ebpf::bindings::xdp_action;
-use aya_ebpf::helpers::generated::{bpf_jiffies64, bpf_redirect};
+use aya_ebpf::helpers::generated::bpf_redirect;
 use aya_ebpf::macros::xdp;
 use aya_ebpf::programs::XdpContext;
 use datapath::lb::{self, DropReason, Next, Scratch, Stage, Verdict};
@@ -58,15 +59,6 @@ pub(crate) fn refuse(context: XdpContext) -> u32 {
     stage(&context, Stage::Refuse)
 }
 
-/// Not of the packet path: tells userspace the clock by which sessions age, the lower half of the
-/// kernel's jiffies, as its verdict.
-#[xdp]
-#[inline(always)]
-pub(crate) fn clock(_: XdpContext) -> u32 {
-    // SAFETY: a helper without arguments.
-    unsafe { bpf_jiffies64() as u32 }
-}
-
 #[inline(always)]
 fn stage(context: &XdpContext, stage: Stage) -> u32 {
     let Some(scratch) = SCRATCH.get_ptr_mut(0) else { return xdp_action::XDP_ABORTED };
@@ -75,17 +67,27 @@ fn stage(context: &XdpContext, stage: Stage) -> u32 {
     let mut frame = XdpFrame::new(context.ctx);
     let tables = MapTables::new(context.ctx);
     match lb::run(stage, &mut frame, &tables, scratch) {
-        Next::Done(verdict) => finish(verdict),
+        Next::Done(verdict) => finish(context, verdict),
         Next::Stage(next) => {
             // SAFETY: does not return but after as many stages as the kernel allows.
             unsafe { STAGES.tail_call(context, next as u32) };
-            finish(Verdict::Drop(DropReason::Internal))
+            finish(context, Verdict::Drop(DropReason::Internal))
         }
     }
 }
 
 #[inline(always)]
-fn finish(verdict: Verdict) -> u32 {
+fn finish(context: &XdpContext, verdict: Verdict) -> u32 {
+    let action = counted(verdict);
+    if capture::is_on() {
+        capture::hand_over(context, verdict, action);
+    }
+    action
+}
+
+/// Counts the packet, and tells the kernel's action.
+#[inline(always)]
+fn counted(verdict: Verdict) -> u32 {
     match verdict {
         Verdict::Pass => count(0, xdp_action::XDP_PASS),
         Verdict::Transmit => count(1, xdp_action::XDP_TX),

@@ -1,6 +1,7 @@
 //! The program: arguments, configuration, build, run until a signal, drain.
 
 use crate::args::Args;
+use crate::commands;
 use crate::config::{Config, DataPlane};
 use crate::controller::Controller;
 use crate::host::{self, Changed};
@@ -49,6 +50,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(args: &Args) -> Exit {
+    if let Some(command) = &args.command {
+        return commands::run(command, args.common.config.clone());
+    }
     let Some(file) = args.common.config.clone() else {
         return fail(Exit::Usage, &"name the configuration with --config FILE; see --help");
     };
@@ -171,7 +175,7 @@ async fn build_and_run(
     let events = kernel.core().take_events().map_err(text)?;
     let watch = Watch::new(&config.resources)
         .map_err(|error| format!("resources={}: {error}", config.resources.display()))?;
-    let clock = kernel.core().clock().map_err(text)?;
+    let clock = Clock::load().map_err(text)?;
     let census = start_sweeper(&config, &mut kernel, clock, adopted)?;
     let checks = Checks::new(sockets()?).map_err(text)?;
     let mut attached = Vec::new();
@@ -207,7 +211,7 @@ async fn build_and_run(
 }
 
 /// Has the runtime tell when it can be read.
-fn heard<T: AsRawFd>(source: T) -> Result<AsyncFd<T>, String> {
+pub(crate) fn heard<T: AsRawFd>(source: T) -> Result<AsyncFd<T>, String> {
     #[expect(
         deprecated,
         reason = "its successor is unsafe, against descriptors that change or close too early; each \
@@ -224,7 +228,13 @@ fn set_up(config: &Config, kernel: &mut Kernel) {
     let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
     // Another than before, so that every way is looked up anew.
     let generation = old.map_or(1, |old| (old.generation | 1).wrapping_add(2));
-    let settings = Settings { seed, generation, half_open_limit: config.half_open_sessions };
+    let settings = Settings {
+        seed,
+        generation,
+        half_open_limit: config.half_open_sessions,
+        capture_until: 0,
+        capture_every: 0,
+    };
     shared.settings.store(0, settings);
 }
 

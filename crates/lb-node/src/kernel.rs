@@ -202,14 +202,7 @@ impl Kernel {
 
     /// The backend's counters, over all processors.
     pub fn traffic(&self, id: u16) -> Traffic {
-        let Ok(parts) = self.core.traffic.get(&u32::from(id), 0) else { return Traffic::default() };
-        parts.iter().fold(Traffic::default(), |sum, Octets(part)| Traffic {
-            packets_in: sum.packets_in.wrapping_add(part.packets_in),
-            octets_in: sum.octets_in.wrapping_add(part.octets_in),
-            packets_out: sum.packets_out.wrapping_add(part.packets_out),
-            octets_out: sum.octets_out.wrapping_add(part.octets_out),
-            sessions: sum.sessions.wrapping_add(part.sessions),
-        })
+        self.core.traffic(id)
     }
 
     fn install(&mut self, name: &str, service: &Service, now: Instant) -> Result<Vec<u16>, Error> {
@@ -428,7 +421,7 @@ fn gone(flags: u32) -> u32 {
 
 /// A backend's name, the same in every process. With another address or port it is another
 /// backend.
-fn identity(mapping: &str, backend: &str, address: Address, port: u16) -> u64 {
+pub(crate) fn identity(mapping: &str, backend: &str, address: Address, port: u16) -> u64 {
     let mut digest = Sha256::new();
     digest.update(mapping);
     digest.update([0]);

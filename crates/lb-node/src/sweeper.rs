@@ -41,6 +41,12 @@ impl Rate {
         Self { hertz }
     }
 
+    /// So many ticks as a time.
+    pub fn time(self, ticks: u32) -> Duration {
+        let jiffies = u64::from(ticks) << TICK_SHIFT;
+        Duration::from_millis(jiffies.saturating_mul(1000) / u64::from(self.hertz.max(1)))
+    }
+
     /// So many ticks are no shorter than this time.
     pub fn ticks(self, time: Duration) -> u32 {
         let jiffies = time.as_millis() * u128::from(self.hertz) / 1000;
@@ -115,10 +121,11 @@ impl Sweeper {
     pub fn sweep(&mut self, jiffies: u32, now: Instant) -> Census {
         self.free_faded(now);
         let tick = jiffies >> TICK_SHIFT;
+        self.shared.end_capture(tick);
         let mut census = Census::default();
         for at in 1..self.shared.sessions.len() {
             let Some(session) = self.shared.sessions.load(at) else { continue };
-            if session.state & session_state::LIVE == 0 || session.state & FADING != 0 {
+            if !is_in_use(&session) {
                 continue;
             }
             if self.is_over(&session, tick) {
@@ -154,10 +161,7 @@ impl Sweeper {
             protocol::ICMP | protocol::ICMPV6 => self.limits.icmp,
             _ => self.limits.other,
         };
-        // The kernel's clock is the younger one if it was used since it was asked; it wraps at
-        // 26 bits.
-        let age = tick.wrapping_sub(session.last) & (u32::MAX >> TICK_SHIFT);
-        age < 1 << 25 && age > limit
+        age(session, tick) > limit
     }
 
     fn end(&mut self, at: u32, session: &Session, now: Instant) {
@@ -224,8 +228,20 @@ impl Sweeper {
 /// Of the sweeper alone: the session's entries are gone.
 const FADING: u32 = 1 << 31;
 
+/// Whether the session is somebody's.
+pub fn is_in_use(session: &Session) -> bool {
+    session.state & session_state::LIVE != 0 && session.state & FADING == 0
+}
+
+/// Ticks for which the session has been silent.
+pub fn age(session: &Session, tick: u32) -> u32 {
+    // The kernel's clock is the younger one if it was used since it was asked; it wraps at 26 bits.
+    let age = tick.wrapping_sub(session.last) & (u32::MAX >> TICK_SHIFT);
+    if age < 1 << 25 { age } else { 0 }
+}
+
 /// Whether the session counts as half-open.
-fn is_half_open(session: &Session) -> bool {
+pub fn is_half_open(session: &Session) -> bool {
     let closed = session_state::ESTABLISHED | session_state::ABANDONED;
     session.protocol == protocol::TCP
         && session.flags & session_flag::AFFINITY == 0

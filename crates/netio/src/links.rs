@@ -9,7 +9,7 @@ use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp};
 use netlink_packet_route::neighbour::{
     NeighbourAttribute, NeighbourExtFlags, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteType};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMetric, RouteType};
 use std::io;
 use std::net::IpAddr;
 
@@ -39,6 +39,8 @@ pub struct Way {
     pub via: Option<IpAddr>,
     /// The host's own address towards it.
     pub source: Option<IpAddr>,
+    /// Octets of the largest packet, where the route says.
+    pub mtu: Option<u32>,
     /// The address is the host's own.
     pub local: bool,
 }
@@ -51,18 +53,44 @@ impl Netlink {
     pub fn link(&mut self, name: &str) -> io::Result<Link> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        match self.request(RouteNetlinkMessage::GetLink(message), 0) {
-            Ok(Some(RouteNetlinkMessage::NewLink(link))) => {
-                let mut link = read_link(&link, name);
-                self.addresses(link.index).map(|addresses| {
-                    link.addresses = addresses;
-                    link
-                })
+        self.look_at(message).map_err(|error| context(format!("look at interface {name}"), error))
+    }
+
+    /// The link of this index.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn link_at(&mut self, index: u32) -> io::Result<Link> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        self.look_at(message).map_err(|error| context(format!("look at interface {index}"), error))
+    }
+
+    fn look_at(&mut self, asked: LinkMessage) -> io::Result<Link> {
+        match self.request(RouteNetlinkMessage::GetLink(asked), 0)? {
+            Some(RouteNetlinkMessage::NewLink(link)) => {
+                let mut link = read_link(&link);
+                link.addresses = self.addresses(link.index)?;
+                Ok(link)
             }
-            Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel sent no link")),
-            Err(error) => Err(error),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel sent no link")),
         }
-        .map_err(|error| context(format!("look at interface {name}"), error))
+    }
+
+    /// The Ethernet address of a link's neighbour; `None` if the kernel does not know it.
+    ///
+    /// # Errors
+    /// The kernel does not list its neighbours.
+    pub fn neighbour(&mut self, link: u32, address: IpAddr) -> io::Result<Option<[u8; 6]>> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = crate::netlink::family(address);
+        let list = self.dump(RouteNetlinkMessage::GetNeighbour(message));
+        let list = list.map_err(|error| context(format!("look for neighbour {address}"), error))?;
+        let found = list.into_iter().filter_map(|message| match message {
+            RouteNetlinkMessage::NewNeighbour(one) if one.header.ifindex == link => Some(one),
+            _ => None,
+        });
+        Ok(found.filter(|one| is_of(one, address)).find_map(|one| ethernet_address(&one)))
     }
 
     /// The addresses of a link that packets over more than one link can have.
@@ -89,12 +117,18 @@ impl Netlink {
         if !local && route.header.kind != RouteType::Unicast {
             return Ok(None);
         }
-        let mut way = Way { link: 0, via: None, source: None, local };
+        let mut way = Way { link: 0, via: None, source: None, mtu: None, local };
         for attribute in &route.attributes {
             match attribute {
                 RouteAttribute::Oif(link) => way.link = *link,
                 RouteAttribute::Gateway(via) => way.via = ip(via),
                 RouteAttribute::PrefSource(source) => way.source = ip(source),
+                RouteAttribute::Metrics(metrics) => {
+                    way.mtu = metrics.iter().find_map(|metric| match metric {
+                        RouteMetric::Mtu(mtu) => Some(*mtu),
+                        _ => None,
+                    });
+                }
                 _ => {}
             }
         }
@@ -134,10 +168,23 @@ fn neighbour(link: u32, address: IpAddr) -> NeighbourMessage {
     message
 }
 
-fn read_link(message: &LinkMessage, asked: &str) -> Link {
+/// Whether the record is of this address.
+fn is_of(message: &NeighbourMessage, address: IpAddr) -> bool {
+    let wanted = NeighbourAttribute::Destination(address.into());
+    message.attributes.contains(&wanted)
+}
+
+fn ethernet_address(message: &NeighbourMessage) -> Option<[u8; 6]> {
+    message.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::LinkLayerAddress(address) => address.as_slice().try_into().ok(),
+        _ => None,
+    })
+}
+
+fn read_link(message: &LinkMessage) -> Link {
     let mut link = Link {
         index: message.header.index,
-        name: asked.to_owned(),
+        name: String::new(),
         mac: None,
         mtu: 0,
         program: None,
@@ -145,6 +192,7 @@ fn read_link(message: &LinkMessage, asked: &str) -> Link {
     };
     for attribute in &message.attributes {
         match attribute {
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Address(address) => link.mac = address.as_slice().try_into().ok(),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Xdp(parts) => {

@@ -1,16 +1,18 @@
-//! The clock by which sessions age: the kernel's jiffies, asked by running a program once.
+//! The clocks of the packet core: jiffies, by which sessions age, and the time since the start.
 
-use crate::Error;
-use aya::programs::ProgramFd;
+use crate::{Error, sys};
+use rustix::time::{ClockId, clock_gettime};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// `BPF_PROG_TEST_RUN` of bpf(2).
 const TEST_RUN: libc::c_long = 10;
+/// `call bpf_jiffies64; exit`: the verdict is the lower half of the kernel's jiffies.
+const JIFFIES: [u64; 2] = [0x0000_0076_0000_0085, 0x95];
 
-/// Tells the kernel's jiffies.
+/// Tells the kernel's jiffies, by running a program once.
 #[derive(Debug)]
-pub struct Clock(ProgramFd);
+pub struct Clock(OwnedFd);
 
 /// The part of `union bpf_attr` that a test run needs.
 #[repr(C)]
@@ -35,8 +37,12 @@ struct Run {
 }
 
 impl Clock {
-    pub(crate) fn new(program: ProgramFd) -> Self {
-        Self(program)
+    /// Loads the program.
+    ///
+    /// # Errors
+    /// No privileges.
+    pub fn load() -> Result<Self, Error> {
+        sys::load(&JIFFIES).map(Self).map_err(refused)
     }
 
     /// The lower half of the kernel's jiffies.
@@ -45,22 +51,28 @@ impl Clock {
     /// The kernel does not run the program.
     pub fn jiffies(&self) -> Result<u32, Error> {
         let frame = [0u8; 64];
-        let program = u32::try_from(self.0.as_fd().as_raw_fd()).unwrap_or(u32::MAX);
         let mut run = Run {
-            program,
+            program: sys::number(self.0.as_fd()),
             octets_in: 64,
             data_in: frame.as_ptr() as u64,
             repeat: 1,
             ..Run::default()
         };
-        // SAFETY: the structure and the frame live through the call, and are as long as is said.
-        let result =
-            unsafe { libc::syscall(libc::SYS_bpf, TEST_RUN, &raw mut run, size_of::<Run>()) };
-        if result == 0 {
-            Ok(run.verdict)
-        } else {
-            let source = io::Error::last_os_error();
-            Err(Error::Clock { source })
-        }
+        sys::call(TEST_RUN, &mut run).map_err(refused)?;
+        Ok(run.verdict)
     }
+}
+
+/// Nanoseconds since the machine started, sleep included: the clock of [`Owned::until_ns`].
+///
+/// [`Owned::until_ns`]: datapath::lb::layout::Owned::until_ns
+#[must_use]
+pub fn boot_ns() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let (seconds, rest) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+    seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(rest.unwrap_or(0))
+}
+
+fn refused(source: io::Error) -> Error {
+    Error::Clock { source }
 }

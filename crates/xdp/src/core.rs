@@ -1,20 +1,15 @@
 //! The loaded programs and their maps.
 
-use crate::clock::Clock;
 use crate::events::Events;
-use crate::memory::{Memory, Pairs};
-use crate::{Error, Link, Mode, Octets, Pins};
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, ProgramArray};
+use crate::view::{View, table, unread};
+use crate::{Error, Link, Mode, Pins, sys};
+use aya::maps::{Map, MapData, ProgramArray};
 use aya::programs::{ProgramError, TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
-use datapath::lb::layout::{
-    Backend, Interface, Levels, Owned, Service, ServiceKey, Session, Settings, Source, Traffic,
-};
-use datapath::lb::{DropReason, Stage};
+use datapath::lb::{Stage, capture};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
-use wire::Address;
 
 /// The built object, beside its source.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../ebpf/castellum.bpf.o");
@@ -112,48 +107,10 @@ pub struct Verified {
     pub instructions: u32,
 }
 
-/// The arrays that both sides see.
-#[derive(Debug)]
-pub struct Shared {
-    /// What holds for every packet.
-    pub settings: Memory<Settings>,
-    /// Levels of free and half-open sessions.
-    pub levels: Memory<Levels>,
-    /// The session index, eight words a record.
-    pub index: Memory<[u64; 8]>,
-    /// The sessions.
-    pub sessions: Memory<Session>,
-    /// The ring of free sessions.
-    pub free: Pairs,
-    /// The arena of rows.
-    pub rows: Pairs,
-    /// The arena of members.
-    pub members: Pairs,
-    /// The backends.
-    pub backends: Memory<Backend>,
-    /// What each backend's record is for: a hash of its name, or 0.
-    pub names: Memory<u64>,
-    /// The translation addresses.
-    pub sources: Memory<Source>,
-}
-
 /// The packet core in the kernel.
 pub struct Core {
     ebpf: Ebpf,
-    /// The arrays that both sides see.
-    pub shared: Arc<Shared>,
-    /// The interfaces.
-    pub interfaces: Array<MapData, Octets<Interface>>,
-    /// The addresses that are ours.
-    pub owned: HashMap<MapData, Octets<Address>, Octets<Owned>>,
-    /// The services.
-    pub services: HashMap<MapData, Octets<ServiceKey>, Octets<Service>>,
-    /// The only service behind which a backend's address and port stand.
-    pub origins: HashMap<MapData, Octets<ServiceKey>, Octets<ServiceKey>>,
-    /// Traffic by backend.
-    pub traffic: PerCpuArray<MapData, Octets<Traffic>>,
-    drops: PerCpuArray<MapData, u64>,
-    verdicts: PerCpuArray<MapData, u64>,
+    view: View,
     /// The kernel empties the table when nobody in userspace holds it any more.
     stages: Option<ProgramArray<MapData>>,
     pins: Option<Pins>,
@@ -184,32 +141,10 @@ impl Core {
         }
         let mut ebpf = loader.load(OBJECT)?;
         let stages = load_stages(&mut ebpf)?;
-        let shared = Shared {
-            settings: memory(&mut ebpf, "SETTINGS", 1)?,
-            levels: memory(&mut ebpf, "LEVELS", 1)?,
-            index: memory(&mut ebpf, "INDEX", sizes.buckets())?,
-            sessions: memory(&mut ebpf, "SESSIONS", sizes.sessions)?,
-            free: Pairs::new(memory(&mut ebpf, "FREE", sizes.free_places() / 2)?),
-            rows: Pairs::new(memory(&mut ebpf, "ROWS", sizes.rows / 2)?),
-            members: Pairs::new(memory(&mut ebpf, "MEMBERS", sizes.members / 2)?),
-            backends: memory(&mut ebpf, "BACKENDS", sizes.backends)?,
-            names: memory(&mut ebpf, "NAMES", sizes.backends)?,
-            sources: memory(&mut ebpf, "SOURCES", sizes.sources)?,
-        };
-        Ok(Self {
-            shared: Arc::new(shared),
-            interfaces: take(&mut ebpf, "LINKS")?,
-            owned: take(&mut ebpf, "OWNED")?,
-            services: take(&mut ebpf, "SERVICES")?,
-            origins: take(&mut ebpf, "ORIGINS")?,
-            traffic: take(&mut ebpf, "TRAFFIC")?,
-            drops: take(&mut ebpf, "DROPS")?,
-            verdicts: take(&mut ebpf, "VERDICTS")?,
-            stages: Some(stages),
-            pins: pins.cloned(),
-            folder,
-            ebpf,
-        })
+        // No program reads what its backends are called, but who finds the programs is to find it.
+        bind(&ebpf, ENTER, "NAMES")?;
+        let view = View::new(&mut |name| taken(&mut ebpf, name))?;
+        Ok(Self { view, stages: Some(stages), pins: pins.cloned(), folder, ebpf })
     }
 
     /// The neighbours that the packet core asks for, to be taken out once.
@@ -217,18 +152,7 @@ impl Core {
     /// # Errors
     /// They were taken out before.
     pub fn take_events(&mut self) -> Result<Events, Error> {
-        take(&mut self.ebpf, "EVENTS").map(Events)
-    }
-
-    /// A clock for the age of sessions, to be taken out once: it outlives borrows of the core.
-    ///
-    /// # Errors
-    /// The kernel does not give its program away.
-    pub fn clock(&mut self) -> Result<Clock, Error> {
-        let program: &Xdp = program(&self.ebpf, CLOCK)?;
-        let info = program.info().map_err(|source| refused(CLOCK, source))?;
-        let fd = info.fd().map_err(|source| refused(CLOCK, source))?;
-        Ok(Clock::new(fd))
+        table(&mut |name| taken(&mut self.ebpf, name), "EVENTS").map(Events)
     }
 
     /// What the verifier said of each program.
@@ -237,7 +161,7 @@ impl Core {
     /// The kernel does not tell.
     pub fn verified(&self) -> Result<Vec<Verified>, Error> {
         programs()
-            .map(|name| {
+            .map(|(name, _)| {
                 let program: &Xdp = program(&self.ebpf, name)?;
                 let info = program.info().map_err(|source| refused(name, source))?;
                 let instructions = info.verified_instruction_count().unwrap_or(0);
@@ -297,58 +221,46 @@ impl Core {
         out.truncate(usize::try_from(result.data_size_out).unwrap_or(usize::MAX));
         Ok((result.return_value, out))
     }
+}
 
-    /// Processors that the kernel counts on apart.
-    #[must_use]
-    pub fn processors(&self) -> usize {
-        aya::util::nr_cpus().unwrap_or(1)
-    }
-
-    /// Packets dropped for this reason since the start, on all processors.
-    ///
-    /// # Errors
-    /// The map cannot be read.
-    pub fn drops(&self, reason: DropReason) -> Result<u64, Error> {
-        let place = u32::try_from(reason.index()).unwrap_or(u32::MAX);
-        let counts = self.drops.get(&place, 0).map_err(|source| unread("DROPS", source))?;
-        Ok(counts.iter().sum())
-    }
-
-    /// Packets passed, transmitted, redirected and dropped since the start.
-    ///
-    /// # Errors
-    /// The map cannot be read.
-    pub fn verdicts(&self) -> Result<[u64; 4], Error> {
-        let mut sums = [0; 4];
-        for (place, sum) in (0..).zip(&mut sums) {
-            let counts =
-                self.verdicts.get(&place, 0).map_err(|source| unread("VERDICTS", source))?;
-            *sum = counts.iter().sum();
-        }
-        Ok(sums)
+impl Deref for Core {
+    type Target = View;
+    fn deref(&self) -> &View {
+        &self.view
     }
 }
 
-/// Every program's name, in the order of the stages.
-fn programs() -> impl Iterator<Item = &'static str> {
-    Stage::ALL.iter().map(|stage| stage.name())
+impl DerefMut for Core {
+    fn deref_mut(&mut self) -> &mut View {
+        &mut self.view
+    }
 }
 
-/// The program that tells the time.
-const CLOCK: &str = "clock";
+/// Every program's name, and its place in the table that leads from one to the next.
+fn programs() -> impl Iterator<Item = (&'static str, u32)> {
+    let stages = Stage::ALL.iter().map(|stage| (stage.name(), *stage as u32));
+    stages.chain([("capture", capture::PLACE)])
+}
 
 /// Loads every program, and enters the stages where the first one looks for them.
 fn load_stages(ebpf: &mut Ebpf) -> Result<ProgramArray<MapData>, Error> {
-    for name in programs().chain([CLOCK]) {
+    for (name, _) in programs() {
         program_mut(ebpf, name)?.load().map_err(|source| refused(name, source))?;
     }
-    let mut table: ProgramArray<MapData> = take(ebpf, "STAGES")?;
-    for stage in Stage::ALL {
-        let program = program(ebpf, stage.name())?;
-        let fd = program.fd().map_err(|source| refused(stage.name(), source))?;
-        table.set(*stage as u32, fd, 0).map_err(|source| unread("STAGES", source))?;
+    let mut table: ProgramArray<MapData> = table(&mut |name| taken(ebpf, name), "STAGES")?;
+    for (name, place) in programs() {
+        let fd = program(ebpf, name)?.fd().map_err(|source| refused(name, source))?;
+        table.set(place, fd, 0).map_err(|source| unread("STAGES", source))?;
     }
     Ok(table)
+}
+
+/// Has a program hold a map that it does not use.
+fn bind(ebpf: &Ebpf, name: &'static str, map: &'static str) -> Result<(), Error> {
+    let fd = program(ebpf, name)?.fd().map_err(|source| refused(name, source))?;
+    let Some(Map::Array(held)) = ebpf.map(map) else { return Err(Error::Missing(map)) };
+    let bound = sys::bind(fd.as_fd(), held.fd().as_fd());
+    bound.map_err(|source| refused(name, ProgramError::IOError(source)))
 }
 
 fn program<'a>(ebpf: &'a Ebpf, name: &'static str) -> Result<&'a Xdp, Error> {
@@ -365,27 +277,6 @@ fn refused(name: &str, source: ProgramError) -> Error {
     Error::Program { program: name.to_owned(), source }
 }
 
-fn unread(map: &'static str, source: MapError) -> Error {
-    Error::Map { map, source }
-}
-
-/// A map as its own type.
-fn take<M: TryFrom<Map, Error = MapError>>(
-    ebpf: &mut Ebpf,
-    name: &'static str,
-) -> Result<M, Error> {
-    let map = ebpf.take_map(name).ok_or(Error::Missing(name))?;
-    map.try_into().map_err(|source| unread(name, source))
-}
-
-/// An array in this process's memory.
-fn memory<T: crate::Plain>(
-    ebpf: &mut Ebpf,
-    name: &'static str,
-    length: u32,
-) -> Result<Memory<T>, Error> {
-    match ebpf.map_mut(name) {
-        Some(Map::Array(data)) => Memory::map(name, data.fd().as_fd(), length),
-        _ => Err(Error::Missing(name)),
-    }
+fn taken(ebpf: &mut Ebpf, name: &'static str) -> Result<Map, Error> {
+    ebpf.take_map(name).ok_or(Error::Missing(name))
 }

@@ -60,6 +60,32 @@ pub enum Error {
         /// The program's id.
         id: u32,
     },
+    /// Packets can be captured for one at a time.
+    #[error("somebody else captures packets of this node, or did a moment ago")]
+    Capturing,
+    /// An interface's program is not ours.
+    #[error("the XDP program with id {program} is not the packet core of lb-node")]
+    NotOurs {
+        /// The program's id.
+        program: u32,
+    },
+    /// An interface's program was built from other sources.
+    #[error(
+        "the packet core with program id {program} has no map {map}: it is of another build of \
+         lb-node than this one"
+    )]
+    OtherBuild {
+        /// The program's id.
+        program: u32,
+        /// What it lacks.
+        map: &'static str,
+    },
+    /// The records of a map are of another size.
+    #[error("map {map} has other records: it is of another build of lb-node than this one")]
+    OtherLayout {
+        /// The map.
+        map: &'static str,
+    },
     /// The interface cannot run the program.
     #[error("interface {interface}: {source}")]
     Attach {

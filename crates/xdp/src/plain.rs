@@ -1,8 +1,10 @@
 //! Records of maps as plain octets.
 
 use aya::Pod;
+use datapath::lb::capture::Outcome;
 use datapath::lb::layout::{
-    Backend, Interface, Levels, Owned, Row, Service, ServiceKey, Session, Settings, Source, Traffic,
+    Backend, Hop, Interface, Levels, Owned, Row, Service, ServiceKey, Session, Settings, Source,
+    Traffic,
 };
 use wire::Address;
 
@@ -22,8 +24,8 @@ macro_rules! plain {
 }
 
 plain!(
-    u32, u64, [u64; 8], [u32; 2], Address, Backend, Interface, Levels, Owned, Row, Service,
-    ServiceKey, Session, Settings, Source, Traffic,
+    Outcome, u32, u64, [u64; 8], [u32; 2], Address, Backend, Hop, Interface, Levels, Owned, Row,
+    Service, ServiceKey, Session, Settings, Source, Traffic,
 );
 
 /// A record on its way through a map.

@@ -44,7 +44,7 @@ fn every_stage_is_verified_within_its_bounds() {
     for stage in &verified {
         println!("{:10} {:8}", stage.program, stage.instructions);
     }
-    assert_eq!(verified.len(), Stage::ALL.len());
+    assert_eq!(verified.len(), Stage::ALL.len() + 1, "the stages, and what captures packets");
     for stage in verified {
         // A kernel that does not tell says zero.
         assert!((1..=MAX_VERIFIED).contains(&stage.instructions), "{stage:?}");
@@ -64,9 +64,9 @@ fn every_stage_keeps_to_its_stack() {
         println!("{:10} {stack:8} {:26}", program.name, program.instructions);
         stacks.insert(program.name.as_str(), stack);
     }
-    for stage in Stage::ALL {
-        let stack = stacks.get(stage.name());
-        assert!(stack.is_some_and(|stack| *stack <= MAX_STACK), "{}: {stack:?}", stage.name());
+    for name in Stage::ALL.iter().map(|stage| stage.name()).chain(["capture"]) {
+        let stack = stacks.get(name);
+        assert!(stack.is_some_and(|stack| *stack <= MAX_STACK), "{name}: {stack:?}");
     }
 }
 
@@ -89,13 +89,17 @@ fn no_stage_loops_over_octets_without_a_reason() {
     assert!(calls.is_empty(), "loops over octets on the way of a packet: {calls:?}");
 }
 
-/// The kernel's word that this user may not load programs: then the object is not at fault.
+/// The kernel's word that this user may not load programs: then the object is not at fault. The
+/// verifier's own refusals are `EACCES`, which is the same kind of error.
 fn refusal(error: &Error) -> Option<&std::io::Error> {
     let first: &(dyn std::error::Error + 'static) = error;
     std::iter::successors(Some(first), |error| error.source())
         .filter_map(|error| error.downcast_ref::<std::io::Error>())
-        .find(|io| io.kind() == std::io::ErrorKind::PermissionDenied)
+        .find(|io| io.raw_os_error() == Some(EPERM))
 }
+
+/// `EPERM` of errno(3).
+const EPERM: i32 = 1;
 
 /// One function of the object.
 #[derive(Debug, Default, PartialEq, Eq)]

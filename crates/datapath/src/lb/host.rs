@@ -1,6 +1,10 @@
 //! The balancer's tables in plain memory: for tests, for the comparison with the kernel's build,
 //! and for explaining a packet without sending one.
 
+mod adopt;
+
+pub use adopt::Held;
+
 use super::index::Hash;
 use super::layout::{
     BUCKET, Backend, Direction, Entry, FlowKey, Hop, Interface, Owned, Row, Service, ServiceKey,
@@ -69,7 +73,13 @@ impl HostTables {
         let empty: fn() -> [Cell<Entry>; BUCKET] =
             || std::array::from_fn(|_| Cell::new(Entry::EMPTY));
         Self {
-            settings: Settings { seed: 0, generation: 1, half_open_limit: u32::MAX },
+            settings: Settings {
+                seed: 0,
+                generation: 1,
+                half_open_limit: u32::MAX,
+                capture_until: 0,
+                capture_every: 0,
+            },
             ingress: 1,
             interfaces: Vec::new(),
             owned: HashMap::new(),

@@ -405,6 +405,12 @@ pub struct Settings {
     pub generation: u32,
     /// Half-open TCP sessions that may be open at a time.
     pub half_open_limit: u32,
+    /// [`capture::deadline`] until which packets are captured; 0 while none are.
+    ///
+    /// [`capture::deadline`]: super::capture::deadline
+    pub capture_until: u32,
+    /// While packets are captured: every how many of those that are not dropped; 0 for none.
+    pub capture_every: u32,
 }
 
 /// Levels that change with every session, shared by all processors.

@@ -43,7 +43,8 @@ drop_reasons! {
     NoService = "no_service",
     /// The service has no backend that may take a new flow.
     NoBackend = "no_backend",
-    /// To an address that we translate from, but of no session.
+    /// Of no session where only a session tells the way: to an address that we translate from, or
+    /// in the middle of a TCP connection.
     NoSession = "no_session",
     /// Of a session whose backend is gone, and which is to be reset.
     SessionReset = "session_reset",
