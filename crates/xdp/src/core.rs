@@ -11,7 +11,7 @@ use datapath::lb::layout::{
     Backend, Interface, Levels, Owned, Service, ServiceKey, Session, Settings, Source, Traffic,
 };
 use datapath::lb::{DropReason, Stage};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use wire::Address;
@@ -244,6 +244,15 @@ impl Core {
                 Ok(Verified { program: name.to_owned(), instructions })
             })
             .collect()
+    }
+
+    /// The first stage, for programs that go on with it.
+    ///
+    /// # Errors
+    /// It is not loaded.
+    pub fn entrance(&self) -> Result<BorrowedFd<'_>, Error> {
+        let program: &Xdp = program(&self.ebpf, ENTER)?;
+        Ok(program.fd().map_err(|source| refused(ENTER, source))?.as_fd())
     }
 
     /// Attaches the first stage to an interface. Where a pinned link of ours is there, its program
