@@ -31,6 +31,7 @@ mod ports;
 mod refuse;
 mod rewrite;
 mod send;
+mod session;
 mod stateless;
 pub mod tables;
 pub mod verdict;
