@@ -168,6 +168,7 @@ fn forward(session: &Session) -> To<'_> {
     To {
         source: &session.source,
         destination: &session.backend,
+        v4: session.inside,
         source_port: session.source_port,
         destination_port: session.backend_port,
     }
@@ -179,6 +180,7 @@ fn reply(session: &Session) -> To<'_> {
     To {
         source: &session.vip,
         destination: &session.client,
+        v4: session.outside,
         source_port: session.vip_port,
         destination_port: session.client_port,
     }

@@ -6,8 +6,8 @@
 //! same pair. Words appear by compare-exchange and disappear only through the sweeper in
 //! userspace, so a record that was found stays what it is for as long as a packet takes.
 
-use super::layout::{Direction, Entry, FlowKey, Session};
-use super::tables::{Bucket, PLACES, Record, Tables};
+use super::layout::{Direction, Entry, FlowKey};
+use super::tables::{Bucket, PLACES, Tables};
 use super::verdict::DropReason;
 
 const M0: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -78,7 +78,7 @@ pub(super) fn find(tables: &impl Tables, key: &FlowKey, hash: Hash) -> Option<Fo
     }
     let record = tables.record(entry.session())?;
     let found = Found { session: entry.session(), direction: entry.direction() };
-    is_key(&record, found.direction, key).then_some(found)
+    record.has(found.direction, key).then_some(found)
 }
 
 /// Where an entry stands.
@@ -176,32 +176,4 @@ pub(super) fn release(tables: &impl Tables, at: Place, entry: Entry) {
 #[inline(always)]
 pub(super) fn entry(hash: Hash, found: Found) -> Entry {
     Entry::new(hash.tag(), found.session, found.direction)
-}
-
-/// Whether this is the session's key in this direction.
-#[inline(always)]
-pub(super) fn is_key(record: &impl Record, direction: Direction, key: &FlowKey) -> bool {
-    let session: &Session = record;
-    let (source, destination, source_port, destination_port) = match direction {
-        Direction::Forward => {
-            (&session.client, &session.vip, session.client_port, session.vip_port)
-        }
-        Direction::Reply => {
-            (&session.backend, &session.source, session.backend_port, session.source_port)
-        }
-    };
-    let [s0, s1] = source.words();
-    let [d0, d1] = destination.words();
-    let [k0, k1] = key.source.words();
-    let [l0, l1] = key.destination.words();
-    let ports = u32::from_ne_bytes(join(source_port, destination_port));
-    let wanted = u32::from_ne_bytes(join(key.source_port, key.destination_port));
-    let differs = (s0 ^ k0) | (s1 ^ k1) | (d0 ^ l0) | (d1 ^ l1) | u64::from(ports ^ wanted);
-    differs == 0 && session.protocol == key.protocol
-}
-
-#[inline(always)]
-const fn join(a: [u8; 2], b: [u8; 2]) -> [u8; 4] {
-    let ([a0, a1], [b0, b1]) = (a, b);
-    [a0, a1, b0, b1]
 }

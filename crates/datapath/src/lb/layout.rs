@@ -356,6 +356,7 @@ pub const fn abi() -> u64 {
         offset_of!(Session, client_port),
         offset_of!(Session, state),
         offset_of!(Session, to_client),
+        offset_of!(Session, client),
         size_of::<Owned>(),
         size_of::<Interface>(),
         size_of::<Settings>(),
@@ -380,6 +381,6 @@ const _: () = {
     assert!(size_of::<Backend>() == 32);
     assert!(size_of::<Source>() == 24);
     assert!(size_of::<Hop>() == 22);
-    assert!(size_of::<Session>() == 128);
+    assert!(size_of::<Session>() == 128 && offset_of!(Session, client) == 64);
     assert!(size_of::<Interface>() == 48);
 };

@@ -43,6 +43,7 @@ fn claim_both<T: Tables>(tables: &T, scratch: &mut Scratch) -> Result<Next, Drop
     let Some(Free { hash, left }) = free(tables, scratch, &mut record, backend, seed)? else {
         return Ok(Next::Stage(Stage::Claim));
     };
+    record.fold();
     let reply = Found { session, direction: Direction::Reply };
     let place = match left {
         None => index::claim(tables, hash, reply)?,
@@ -129,7 +130,7 @@ fn is_left<T: Tables>(tables: &T, packet: &Packet, key: &FlowKey, holder: Found)
     holder.direction == Direction::Reply
         && record.state & session_state::REPLACED != 0
         && is_same_service
-        && index::is_key(&record, Direction::Reply, key)
+        && record.has(Direction::Reply, key)
 }
 
 /// Enters the client's key, in place of the session that the flow leaves.

@@ -12,8 +12,20 @@ use wire::{Address, Family, icmp, ipv4, ipv6, tcp, udp};
 pub(super) struct To<'a> {
     pub(super) source: &'a Address,
     pub(super) destination: &'a Address,
+    /// Both as an IPv4 packet carries them.
+    pub(super) v4: [u8; 8],
     pub(super) source_port: [u8; 2],
     pub(super) destination_port: [u8; 2],
+}
+
+impl<'a> To<'a> {
+    /// The addresses alone.
+    #[inline(always)]
+    pub(super) fn addresses(source: &'a Address, destination: &'a Address) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (source.low4(), destination.low4());
+        let v4 = [a, b, c, d, e, f, g, h];
+        Self { source, destination, v4, source_port: [0; 2], destination_port: [0; 2] }
+    }
 }
 
 /// Translates the packet, and takes one hop off its life. `None` if a header is not there, which
@@ -28,11 +40,17 @@ pub(super) fn translate(frame: &mut impl Frame, packet: &Packet, to: To<'_>) -> 
 /// The sums of the addresses before and after.
 #[inline(always)]
 fn addresses(packet: &Packet, to: To<'_>) -> (Sum, Sum) {
-    let sum = |a: &Address, b: &Address| match packet.family {
-        Family::V4 => Sum::new().octets(&a.low4()).octets(&b.low4()),
-        Family::V6 => Sum::new().octets(&a.octets()).octets(&b.octets()),
-    };
-    (sum(&packet.key.source, &packet.key.destination), sum(to.source, to.destination))
+    let key = &packet.key;
+    match packet.family {
+        Family::V4 => {
+            let old = Sum::new().octets(&key.source.low4()).octets(&key.destination.low4());
+            (old, Sum::new().octets(&to.v4))
+        }
+        Family::V6 => {
+            let sum = |a: &Address, b: &Address| Sum::new().octets(&a.octets()).octets(&b.octets());
+            (sum(&key.source, &key.destination), sum(to.source, to.destination))
+        }
+    }
 }
 
 #[inline(always)]
@@ -41,8 +59,7 @@ fn network(frame: &mut impl Frame, packet: &Packet, to: To<'_>, old: Sum, new: S
     let ttl = packet.ttl.checked_sub(1)?;
     match packet.family {
         Family::V4 => {
-            let [s0, s1, s2, s3] = to.source.low4();
-            let [d0, d1, d2, d3] = to.destination.low4();
+            let [s0, s1, s2, s3, d0, d1, d2, d3] = to.v4;
             let [t, protocol, c0, c1] = frame.read(at + ipv4::field::TTL)?;
             let checksum = update(
                 u16::from_be_bytes([c0, c1]),
@@ -159,8 +176,7 @@ fn quote(frame: &mut impl Frame, quoted: &Packet, was: To<'_>) -> Option<(Sum, S
             let updated = update(checksum, old, new);
             (old, new) = (old.word(checksum), new.word(updated));
             frame.write(ip + ipv4::field::CHECKSUM, updated.to_be_bytes())?;
-            frame.write(ip + ipv4::field::SOURCE, was.source.low4())?;
-            frame.write(ip + ipv4::field::DESTINATION, was.destination.low4())?;
+            frame.write(ip + ipv4::field::SOURCE, was.v4)?;
         }
         Family::V6 => {
             frame.write(ip + ipv6::field::SOURCE, was.source.octets())?;

@@ -1,22 +1,27 @@
 //! A session's record, as the maps have it.
+//!
+//! ```text
+//! first line:  addresses of IPv4 | ports | protocol, backend, last use, state | way to the client
+//! second line: addresses of both families
+//! ```
+//! The second one is for IPv6 and for what seldom happens: a table of many sessions is not in the
+//! processor's caches, and every line that a packet touches costs as much as all of its
+//! instructions.
 
 use super::layout::{Direction, FlowKey, Hop};
-use wire::Address;
+use wire::{Address, Family};
 
 /// A session: what a client's packets and a backend's replies are translated to.
 ///
-/// 128 octets, so that a hit touches two neighbouring cache lines and no more.
+/// 128 octets: two cache lines, of which an IPv4 packet of the session touches the first one alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Session {
-    /// The client.
-    pub client: Address,
-    /// The address that the client sends to.
-    pub vip: Address,
-    /// The backend.
-    pub backend: Address,
-    /// The address that the backend sees as the client.
-    pub source: Address,
+    /// Of an IPv4 session, [`vip`](Self::vip) and [`client`](Self::client) as its replies carry
+    /// them; set by [`fold`](Self::fold).
+    pub outside: [u8; 8],
+    /// In the same way [`source`](Self::source) and [`backend`](Self::backend).
+    pub inside: [u8; 8],
     /// The client's port.
     pub client_port: [u8; 2],
     /// The service's port.
@@ -31,23 +36,31 @@ pub struct Session {
     pub flags: u8,
     /// The backend's id.
     pub backend_id: u16,
-    /// When it was last used, in [`Settings`] ticks.
+    /// When it was last used, in [`Settings`](super::layout::Settings) ticks.
     pub last: u32,
     /// [`session_state`] bits; they are only ever set.
     pub state: u32,
     /// The way to the client. The way to the backend is shared by all of its sessions.
     pub to_client: Hop,
+    /// IP version, 4 or 6; set by [`fold`](Self::fold).
+    pub version: u8,
     /// Zero.
-    pub zero: [u8; 22],
+    pub zero: [u8; 5],
+    /// The client.
+    pub client: Address,
+    /// The address that the client sends to.
+    pub vip: Address,
+    /// The backend.
+    pub backend: Address,
+    /// The address that the backend sees as the client.
+    pub source: Address,
 }
 
 impl Session {
     /// A record that nobody uses.
     pub const EMPTY: Self = Self {
-        client: Address::v6([0; 16]),
-        vip: Address::v6([0; 16]),
-        backend: Address::v6([0; 16]),
-        source: Address::v6([0; 16]),
+        outside: [0; 8],
+        inside: [0; 8],
         client_port: [0; 2],
         vip_port: [0; 2],
         backend_port: [0; 2],
@@ -58,16 +71,53 @@ impl Session {
         last: 0,
         state: 0,
         to_client: Hop::NONE,
-        zero: [0; 22],
+        version: 0,
+        zero: [0; 5],
+        client: Address::v6([0; 16]),
+        vip: Address::v6([0; 16]),
+        backend: Address::v6([0; 16]),
+        source: Address::v6([0; 16]),
     };
-}
 
-impl Session {
     /// With [`session_flag::AFFINITY`]: seconds for which the client stays with its backend.
     #[must_use]
     pub const fn affinity_s(&self) -> u32 {
         let ([a, b], [c, d]) = (self.backend_port, self.source_port);
         u32::from_ne_bytes([a, b, c, d])
+    }
+
+    /// Enters the addresses in the first line, once they are all known.
+    #[inline(always)]
+    pub const fn fold(&mut self) {
+        self.outside = pair(self.vip, self.client);
+        self.inside = pair(self.source, self.backend);
+        self.version = match self.client.family() {
+            Family::V4 => 4,
+            Family::V6 => 6,
+        };
+    }
+
+    /// Whether packets of this direction have this key.
+    #[inline(always)]
+    pub(super) fn has(&self, direction: Direction, key: &FlowKey) -> bool {
+        let (addresses, ports) = match direction {
+            Direction::Forward => (self.outside, join(self.client_port, self.vip_port)),
+            Direction::Reply => (self.inside, join(self.backend_port, self.source_port)),
+        };
+        let wanted = join(key.source_port, key.destination_port);
+        if ports != wanted || self.protocol != key.protocol {
+            return false;
+        }
+        match key.source.family() {
+            Family::V4 => self.version == 4 && addresses == pair(key.destination, key.source),
+            Family::V6 => {
+                let (source, destination) = match direction {
+                    Direction::Forward => (&self.client, &self.vip),
+                    Direction::Reply => (&self.backend, &self.source),
+                };
+                *source == key.source && *destination == key.destination
+            }
+        }
     }
 
     /// The key that packets of this direction have.
@@ -80,6 +130,19 @@ impl Session {
         let protocol = self.protocol;
         FlowKey { source, destination, source_port, destination_port, protocol, zero: [0; 3] }
     }
+}
+
+/// The last octets of two addresses.
+#[inline(always)]
+const fn pair(first: Address, second: Address) -> [u8; 8] {
+    let ([a, b, c, d], [e, f, g, h]) = (first.low4(), second.low4());
+    [a, b, c, d, e, f, g, h]
+}
+
+#[inline(always)]
+const fn join(a: [u8; 2], b: [u8; 2]) -> [u8; 4] {
+    let ([a0, a1], [b0, b1]) = (a, b);
+    [a0, a1, b0, b1]
 }
 
 /// Bits of [`Session::flags`].

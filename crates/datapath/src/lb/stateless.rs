@@ -35,10 +35,9 @@ pub(super) fn forward<F: Frame, T: Tables>(
         return Err(reason);
     }
     let to = To {
-        source: &key.source,
-        destination: &backend.address,
         source_port: key.source_port,
         destination_port: port,
+        ..To::addresses(&key.source, &backend.address)
     };
     rewrite::translate(frame, packet, to).ok_or(DropReason::Internal)?;
     tables.count(id, Direction::Forward, packet.length);
@@ -72,10 +71,9 @@ pub(super) fn reply<F: Frame, T: Tables>(
         return Ok(Next::Stage(Stage::Refuse));
     }
     let to = To {
-        source: &service.address,
-        destination: &packet.key.destination,
         source_port: service.port,
         destination_port: packet.key.destination_port,
+        ..To::addresses(&service.address, &packet.key.destination)
     };
     rewrite::translate(frame, packet, to).ok_or(DropReason::Internal)?;
     let ingress = tables.interface().ok_or(DropReason::Internal)?.index;
