@@ -166,7 +166,7 @@ pub fn run<F: Frame, T: Tables>(
     match stage {
         Stage::Enter => enter::enter(frame, tables, scratch),
         Stage::Admit => admit::admit(frame, tables, scratch),
-        Stage::Claim => ports::claim(tables, scratch),
+        Stage::Claim => ports::claim(frame, tables, scratch),
         Stage::Answer => answer::answer(frame, tables, scratch).map(Next::Done),
         Stage::Error => error::error(frame, tables, scratch),
         Stage::Clamp => clamp::clamp(frame, tables, scratch),

@@ -93,7 +93,7 @@ fn refuse<T: Tables>(tables: &T, packet: &Packet, reason: DropReason) -> Result<
 
 /// A packet of a session: is it to go on, to begin anew, to be reset?
 #[inline(always)]
-fn follow<F: Frame, T: Tables>(
+pub(super) fn follow<F: Frame, T: Tables>(
     frame: &mut F,
     tables: &T,
     scratch: &mut Scratch,

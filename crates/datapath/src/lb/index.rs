@@ -6,15 +6,19 @@
 //! same pair. Words appear by compare-exchange and disappear only through the sweeper in
 //! userspace, so a record that was found stays what it is for as long as a packet takes.
 
-use super::layout::{Direction, Entry, FlowKey};
+use super::layout::{BUCKET, Direction, Entry, FlowKey};
 use super::tables::{Bucket, PLACES, Tables};
 use super::verdict::DropReason;
+use core::ops::Range;
 
 const M0: u64 = 0x9e37_79b9_7f4a_7c15;
 const M1: u64 = 0xd6e8_feb8_6659_fd93;
 const M2: u64 = 0xa076_1d64_78bd_642f;
 const M3: u64 = 0xe703_7ed1_a0b4_28db;
 const M4: u64 = 0x8ebc_6af0_9c88_c6e3;
+
+/// Places of a first bucket that are taken only when the second one is full.
+const RESERVE: usize = 2;
 
 /// A key's hash: lower half the bucket, upper half the tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,17 +155,31 @@ pub(super) fn replace(tables: &impl Tables, hash: Hash, old: Found, new: Found) 
     None
 }
 
+/// Puts an entry in a free place: in its first bucket while that has more than [`RESERVE`], or else
+/// in its second one. So few buckets fill up, and few packets look into a second one.
 #[inline(always)]
 fn insert(tables: &impl Tables, hash: Hash, entry: Entry) -> Result<Place, DropReason> {
-    for number in hash.buckets() {
-        let bucket = tables.bucket(number).ok_or(DropReason::Internal)?;
-        for place in PLACES {
-            if bucket.get(place) == Entry::EMPTY && bucket.exchange(place, Entry::EMPTY, entry) {
-                return Ok(Place { bucket: number, place });
-            }
+    let [first, second] = hash.buckets();
+    insert_in(tables, first, 0..BUCKET - RESERVE, entry)
+        .or_else(|| insert_in(tables, second, PLACES, entry))
+        .or_else(|| insert_in(tables, first, BUCKET - RESERVE..BUCKET, entry))
+        .ok_or(DropReason::IndexFull)
+}
+
+#[inline(always)]
+fn insert_in(
+    tables: &impl Tables,
+    number: u32,
+    places: Range<usize>,
+    entry: Entry,
+) -> Option<Place> {
+    let bucket = tables.bucket(number)?;
+    for place in places {
+        if bucket.get(place) == Entry::EMPTY && bucket.exchange(place, Entry::EMPTY, entry) {
+            return Some(Place { bucket: number, place });
         }
     }
-    Err(DropReason::IndexFull)
+    None
 }
 
 /// Takes an entry back that was entered a moment ago.
