@@ -3,7 +3,7 @@
 use super::index::{self, Found, Hash};
 use super::layout::{Direction, Session, backend_flag, session_state};
 use super::parse::{self, Kind, Packet};
-use super::rewrite::{self, To};
+use super::rewrite::{self, Change, To};
 use super::tables::{Record, Tables};
 use super::verdict::{DropReason, Verdict};
 use super::{Next, Refusal, Scratch, Stage, send};
@@ -142,7 +142,8 @@ pub(super) fn send<F: Frame, T: Tables>(
                 *refusal = refused;
                 return Ok(Next::Stage(Stage::Refuse));
             }
-            rewrite::translate(frame, packet, forward(session)).ok_or(DropReason::Internal)?;
+            let by = Change { addresses: session.by_addresses, ports: session.by_ports };
+            rewrite::translate(frame, packet, forward(session), by).ok_or(DropReason::Internal)?;
             send::transmit(frame, packet, &way, ingress)?
         }
         Direction::Reply => {
@@ -153,7 +154,8 @@ pub(super) fn send<F: Frame, T: Tables>(
                 return Ok(Next::Stage(Stage::Refuse));
             }
             let session: &Session = &record;
-            rewrite::translate(frame, packet, reply(session)).ok_or(DropReason::Internal)?;
+            let by = Change { addresses: !session.by_addresses, ports: !session.by_ports };
+            rewrite::translate(frame, packet, reply(session), by).ok_or(DropReason::Internal)?;
             send::transmit(frame, packet, &session.to_client, ingress)?
         }
     };

@@ -356,6 +356,7 @@ pub const fn abi() -> u64 {
         offset_of!(Session, client_port),
         offset_of!(Session, state),
         offset_of!(Session, to_client),
+        offset_of!(Session, by_ports),
         offset_of!(Session, client),
         size_of::<Owned>(),
         size_of::<Interface>(),

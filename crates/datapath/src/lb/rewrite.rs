@@ -4,7 +4,7 @@
 
 use super::parse::{Kind, Packet};
 use crate::Frame;
-use wire::checksum::{Sum, update};
+use wire::checksum::{Sum, change, changed, update};
 use wire::{Address, Family, icmp, ipv4, ipv6, tcp, udp};
 
 /// What a packet's flow is translated to.
@@ -28,13 +28,43 @@ impl<'a> To<'a> {
     }
 }
 
+/// What a translation adds to checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    /// By the addresses.
+    pub(super) addresses: u16,
+    /// By the ports.
+    pub(super) ports: u16,
+}
+
+impl Change {
+    /// What translating the packet adds.
+    #[inline(always)]
+    pub(super) fn of(packet: &Packet, to: To<'_>) -> Self {
+        let (old, new) = addresses(packet, to);
+        let ports = |a: &[u8; 2], b: &[u8; 2]| Sum::new().octets(a).octets(b);
+        let before = ports(&packet.key.source_port, &packet.key.destination_port);
+        let after = ports(&to.source_port, &to.destination_port);
+        Self { addresses: change(old, new), ports: change(before, after) }
+    }
+
+    #[inline(always)]
+    fn both(self) -> Sum {
+        Sum::new().word(self.addresses).word(self.ports)
+    }
+}
+
 /// Translates the packet, and takes one hop off its life. `None` if a header is not there, which
 /// parsing has excluded.
 #[inline(always)]
-pub(super) fn translate(frame: &mut impl Frame, packet: &Packet, to: To<'_>) -> Option<()> {
-    let (old, new) = addresses(packet, to);
-    network(frame, packet, to, old, new)?;
-    transport(frame, packet, to, old, new)
+pub(super) fn translate(
+    frame: &mut impl Frame,
+    packet: &Packet,
+    to: To<'_>,
+    change: Change,
+) -> Option<()> {
+    network(frame, packet, to, change.addresses)?;
+    transport(frame, packet, to, change)
 }
 
 /// The sums of the addresses before and after.
@@ -54,19 +84,17 @@ fn addresses(packet: &Packet, to: To<'_>) -> (Sum, Sum) {
 }
 
 #[inline(always)]
-fn network(frame: &mut impl Frame, packet: &Packet, to: To<'_>, old: Sum, new: Sum) -> Option<()> {
+fn network(frame: &mut impl Frame, packet: &Packet, to: To<'_>, by: u16) -> Option<()> {
+    /// One hop less, in the upper octet of its word.
+    const ONE_HOP: u16 = !0x0100;
     let at = usize::from(packet.ip);
     let ttl = packet.ttl.checked_sub(1)?;
     match packet.family {
         Family::V4 => {
             let [s0, s1, s2, s3, d0, d1, d2, d3] = to.v4;
-            let [t, protocol, c0, c1] = frame.read(at + ipv4::field::TTL)?;
-            let checksum = update(
-                u16::from_be_bytes([c0, c1]),
-                old.octets(&[t, protocol]),
-                new.octets(&[ttl, protocol]),
-            );
-            let [c0, c1] = checksum.to_be_bytes();
+            let [_, protocol, c0, c1] = frame.read(at + ipv4::field::TTL)?;
+            let by = Sum::new().word(by).word(ONE_HOP);
+            let [c0, c1] = changed(u16::from_be_bytes([c0, c1]), by).to_be_bytes();
             let octets = [ttl, protocol, c0, c1, s0, s1, s2, s3, d0, d1, d2, d3];
             frame.write(at + ipv4::field::TTL, octets)
         }
@@ -79,26 +107,16 @@ fn network(frame: &mut impl Frame, packet: &Packet, to: To<'_>, old: Sum, new: S
 }
 
 #[inline(always)]
-fn transport(
-    frame: &mut impl Frame,
-    packet: &Packet,
-    to: To<'_>,
-    old: Sum,
-    new: Sum,
-) -> Option<()> {
+fn transport(frame: &mut impl Frame, packet: &Packet, to: To<'_>, change: Change) -> Option<()> {
     let at = usize::from(packet.transport);
-    let key = &packet.key;
     let [s0, s1] = to.source_port;
     let [d0, d1] = to.destination_port;
-    let old_ports = Sum::new().octets(&key.source_port).octets(&key.destination_port);
-    let new_ports = Sum::new().octets(&to.source_port).octets(&to.destination_port);
     match packet.kind {
         Kind::Tcp => {
             let at_checksum = at + tcp::field::CHECKSUM;
             let checksum = u16::from_be_bytes(frame.read(at_checksum)?);
-            let checksum = update(checksum, old.plus(old_ports), new.plus(new_ports));
             frame.write(at, [s0, s1, d0, d1])?;
-            frame.write(at_checksum, checksum.to_be_bytes())
+            frame.write(at_checksum, changed(checksum, change.both()).to_be_bytes())
         }
         Kind::Udp => {
             let at_checksum = at + udp::field::CHECKSUM;
@@ -109,37 +127,35 @@ fn transport(
             if checksum == 0 {
                 return Some(());
             }
-            let checksum = match update(checksum, old.plus(old_ports), new.plus(new_ports)) {
+            let checksum = match changed(checksum, change.both()) {
                 0 => 0xffff,
                 checksum => checksum,
             };
             frame.write(at_checksum, checksum.to_be_bytes())
         }
-        Kind::EchoRequest => echo(frame, packet, key.source_port, to.source_port, old, new),
-        Kind::EchoReply => echo(frame, packet, key.destination_port, to.destination_port, old, new),
+        Kind::EchoRequest => echo(frame, packet, to.source_port, change),
+        Kind::EchoReply => echo(frame, packet, to.destination_port, change),
         Kind::Error | Kind::Solicitation | Kind::Control | Kind::Other => Some(()),
     }
 }
 
-/// An echo's identifier. ICMPv6 has the addresses in its checksum, ICMP has not.
+/// An echo's identifier, which stands for its ports. ICMPv6 has the addresses in its checksum, ICMP
+/// has not.
 #[inline(always)]
 fn echo(
     frame: &mut impl Frame,
     packet: &Packet,
-    old_identifier: [u8; 2],
     identifier: [u8; 2],
-    old: Sum,
-    new: Sum,
+    change: Change,
 ) -> Option<()> {
     let at = usize::from(packet.transport);
-    let (old, new) = match packet.family {
-        Family::V4 => (Sum::new(), Sum::new()),
-        Family::V6 => (old, new),
+    let by = match packet.family {
+        Family::V4 => Sum::new().word(change.ports),
+        Family::V6 => change.both(),
     };
     let checksum = u16::from_be_bytes(frame.read(at + icmp::CHECKSUM)?);
-    let checksum = update(checksum, old.octets(&old_identifier), new.octets(&identifier));
     frame.write(at + icmp::IDENTIFIER, identifier)?;
-    frame.write(at + icmp::CHECKSUM, checksum.to_be_bytes())
+    frame.write(at + icmp::CHECKSUM, changed(checksum, by).to_be_bytes())
 }
 
 /// Translates the packet that an ICMP error quotes, and readdresses the error, which loses one hop
@@ -155,7 +171,7 @@ pub(super) fn error(
 ) -> Option<()> {
     let (mut old, mut new) = quote(frame, quoted, was)?;
     let (old_outer, new_outer) = addresses(packet, to);
-    network(frame, packet, to, old_outer, new_outer)?;
+    network(frame, packet, to, change(old_outer, new_outer))?;
     if packet.family == Family::V6 {
         (old, new) = (old.plus(old_outer), new.plus(new_outer));
     }

@@ -9,6 +9,7 @@
 //! instructions.
 
 use super::layout::{Direction, FlowKey, Hop};
+use wire::checksum::{Sum, change};
 use wire::{Address, Family};
 
 /// A session: what a client's packets and a backend's replies are translated to.
@@ -45,7 +46,12 @@ pub struct Session {
     /// IP version, 4 or 6; set by [`fold`](Self::fold).
     pub version: u8,
     /// Zero.
-    pub zero: [u8; 5],
+    pub zero: u8,
+    /// What the client's packets' checksums change by with the addresses; set by
+    /// [`fold`](Self::fold).
+    pub by_addresses: u16,
+    /// The same for the ports.
+    pub by_ports: u16,
     /// The client.
     pub client: Address,
     /// The address that the client sends to.
@@ -72,7 +78,9 @@ impl Session {
         state: 0,
         to_client: Hop::NONE,
         version: 0,
-        zero: [0; 5],
+        zero: 0,
+        by_addresses: 0,
+        by_ports: 0,
         client: Address::v6([0; 16]),
         vip: Address::v6([0; 16]),
         backend: Address::v6([0; 16]),
@@ -86,9 +94,16 @@ impl Session {
         u32::from_ne_bytes([a, b, c, d])
     }
 
-    /// Enters the addresses in the first line, once they are all known.
+    /// Enters in the first line what follows from addresses and ports, once they are all known.
     #[inline(always)]
-    pub const fn fold(&mut self) {
+    pub fn fold(&mut self) {
+        let sum = |a: Address, b: Address| Sum::new().octets(&a.octets()).octets(&b.octets());
+        let ports = |a: [u8; 2], b: [u8; 2]| Sum::new().octets(&a).octets(&b);
+        self.by_addresses = change(sum(self.client, self.vip), sum(self.source, self.backend));
+        self.by_ports = change(
+            ports(self.client_port, self.vip_port),
+            ports(self.source_port, self.backend_port),
+        );
         self.outside = pair(self.vip, self.client);
         self.inside = pair(self.source, self.backend);
         self.version = match self.client.family() {
@@ -100,16 +115,16 @@ impl Session {
     /// Whether packets of this direction have this key.
     #[inline(always)]
     pub(super) fn has(&self, direction: Direction, key: &FlowKey) -> bool {
-        let (addresses, ports) = match direction {
-            Direction::Forward => (self.outside, join(self.client_port, self.vip_port)),
-            Direction::Reply => (self.inside, join(self.backend_port, self.source_port)),
+        let (addresses, source_port, destination_port) = match direction {
+            Direction::Forward => (&self.outside, &self.client_port, &self.vip_port),
+            Direction::Reply => (&self.inside, &self.backend_port, &self.source_port),
         };
-        let wanted = join(key.source_port, key.destination_port);
-        if ports != wanted || self.protocol != key.protocol {
+        let ports = *source_port == key.source_port && *destination_port == key.destination_port;
+        if !ports || self.protocol != key.protocol {
             return false;
         }
         match key.source.family() {
-            Family::V4 => self.version == 4 && addresses == pair(key.destination, key.source),
+            Family::V4 => self.version == 4 && *addresses == pair(key.destination, key.source),
             Family::V6 => {
                 let (source, destination) = match direction {
                     Direction::Forward => (&self.client, &self.vip),
@@ -137,12 +152,6 @@ impl Session {
 const fn pair(first: Address, second: Address) -> [u8; 8] {
     let ([a, b, c, d], [e, f, g, h]) = (first.low4(), second.low4());
     [a, b, c, d, e, f, g, h]
-}
-
-#[inline(always)]
-const fn join(a: [u8; 2], b: [u8; 2]) -> [u8; 4] {
-    let ([a0, a1], [b0, b1]) = (a, b);
-    [a0, a1, b0, b1]
 }
 
 /// Bits of [`Session::flags`].
