@@ -1,11 +1,11 @@
 //! Layer-4 balancing: from a virtual address and port to a backend and back, by NAT or twice-NAT.
 //!
 //! ```text
-//!   ┌───────────────────────────────────────────────┐
-//!   v                                               │
+//!   ┌──────── reopened ──────┐
+//!   v                         │
 //! enter ──┬─> session ─────> translate, send ───> verdict
 //!         ├─> first segment> clamp ──────────────> verdict
-//!         ├─> no session ──> admit ──> claim ───────┘
+//!         ├─> no session ──> admit ──> claim ────> verdict
 //!         ├─> ICMP error ──> error ──────────────> verdict
 //!         ├─> ARP, ND, echo> answer ─────────────> verdict
 //!         └─> not further ─> refuse ─────────────> verdict
