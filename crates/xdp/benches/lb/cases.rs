@@ -8,6 +8,7 @@ use crate::packets::{Step, frames};
 use crate::world::{Shape, World};
 use crate::{Figure, Request, median};
 use anyhow::Context as _;
+use balance::hash::hash;
 use datapath::lb::layout::FlowKey;
 use wire::{Family, protocol};
 
@@ -156,8 +157,9 @@ fn compare(bed: &Bed, world: &World, case: Case<'_>, rounds: usize) -> anyhow::R
     })
 }
 
-/// The flows in an order that is not the sessions'.
+/// The flows in an order that is neither the sessions' nor a regular one.
 fn scattered(keys: &[FlowKey]) -> Vec<FlowKey> {
-    let mask = keys.len() - 1;
-    (0..keys.len()).map(|at| keys[at.wrapping_mul(0x9e37_79b1) & mask]).collect()
+    let mut order: Vec<_> = (0u64..).zip(keys).map(|(at, key)| (hash(0, [at]), *key)).collect();
+    order.sort_unstable_by_key(|(place, _)| *place);
+    order.into_iter().map(|(_, key)| key).collect()
 }
