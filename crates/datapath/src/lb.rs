@@ -1,11 +1,11 @@
 //! Layer-4 balancing: from a virtual address and port to a backend and back, by NAT or twice-NAT.
 //!
 //! ```text
-//!   ┌───────────────────────────────────────────────┐
-//!   v                                               │
+//!   ┌──────── reopened ──────┐
+//!   v                         │
 //! enter ──┬─> session ─────> translate, send ───> verdict
 //!         ├─> first segment> clamp ──────────────> verdict
-//!         ├─> no session ──> admit ──> claim ───────┘
+//!         ├─> no session ──> admit ──> claim ────> verdict
 //!         ├─> ICMP error ──> error ──────────────> verdict
 //!         ├─> ARP, ND, echo> answer ─────────────> verdict
 //!         └─> not further ─> refuse ─────────────> verdict
@@ -32,6 +32,7 @@ mod ports;
 mod refuse;
 mod rewrite;
 mod send;
+mod session;
 mod stateless;
 pub mod tables;
 pub mod verdict;
@@ -166,7 +167,7 @@ pub fn run<F: Frame, T: Tables>(
     match stage {
         Stage::Enter => enter::enter(frame, tables, scratch),
         Stage::Admit => admit::admit(frame, tables, scratch),
-        Stage::Claim => ports::claim(tables, scratch),
+        Stage::Claim => ports::claim(frame, tables, scratch),
         Stage::Answer => answer::answer(frame, tables, scratch).map(Next::Done),
         Stage::Error => error::error(frame, tables, scratch),
         Stage::Clamp => clamp::clamp(frame, tables, scratch),

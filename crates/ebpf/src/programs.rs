@@ -8,6 +8,7 @@ use aya_ebpf::bindings::xdp_action;
 use aya_ebpf::helpers::generated::bpf_redirect;
 use aya_ebpf::macros::xdp;
 use aya_ebpf::programs::XdpContext;
+use core::arch::asm;
 use datapath::lb::{self, DropReason, Next, Scratch, Stage, Verdict};
 
 /// Every frame: what an interface runs.
@@ -69,10 +70,44 @@ fn stage(context: &XdpContext, stage: Stage) -> u32 {
     match lb::run(stage, &mut frame, &tables, scratch) {
         Next::Done(verdict) => finish(context, verdict),
         Next::Stage(next) => {
-            // SAFETY: does not return but after as many stages as the kernel allows.
-            unsafe { STAGES.tail_call(context, next as u32) };
+            go_on(context, next);
             finish(context, Verdict::Drop(DropReason::Internal))
         }
+    }
+}
+
+/// Calls the next stage's program; does not return but after as many stages as the kernel allows.
+#[inline(always)]
+fn go_on(context: &XdpContext, next: Stage) {
+    match next {
+        Stage::Enter => jump::<{ Stage::Enter as u32 }>(context),
+        Stage::Admit => jump::<{ Stage::Admit as u32 }>(context),
+        Stage::Claim => jump::<{ Stage::Claim as u32 }>(context),
+        Stage::Answer => jump::<{ Stage::Answer as u32 }>(context),
+        Stage::Error => jump::<{ Stage::Error as u32 }>(context),
+        Stage::Clamp => jump::<{ Stage::Clamp as u32 }>(context),
+        Stage::Refuse => jump::<{ Stage::Refuse as u32 }>(context),
+    }
+}
+
+/// A tail call to a place that the kernel sees in the instruction, and so makes a plain jump; one
+/// to a computed place is an indirect jump, which the mitigations of processors make dear.
+#[inline(always)]
+fn jump<const PLACE: u32>(context: &XdpContext) {
+    // SAFETY: the helper takes the context and the table of programs, and keeps no memory of ours;
+    // the registers that it may change are named.
+    unsafe {
+        asm!(
+            "r3 = {place}",
+            "call 12",
+            place = const PLACE,
+            inlateout("r1") context.ctx => _,
+            inlateout("r2") &raw const STAGES => _,
+            lateout("r0") _,
+            lateout("r3") _,
+            lateout("r4") _,
+            lateout("r5") _,
+        );
     }
 }
 

@@ -74,6 +74,19 @@ pub const fn update(checksum: u16, old: Sum, new: Sum) -> u16 {
     !Sum(!checksum as u64 + !old.folded() as u64 + new.folded() as u64).folded()
 }
 
+/// What a replacement of `old` by `new` adds to a sum: `~m + m'` of RFC 1624, equation 3. Its
+/// complement is what the way back adds.
+#[inline(always)]
+pub const fn change(old: Sum, new: Sum) -> u16 {
+    Sum(!old.folded() as u64 + new.folded() as u64).folded()
+}
+
+/// The checksum after replacements that together add this much: [`change`]s and their sums.
+#[inline(always)]
+pub const fn changed(checksum: u16, by: Sum) -> u16 {
+    !Sum(!checksum as u64).plus(by).folded()
+}
+
 /// The pseudo header of ICMPv6 (RFC 8200 8.1): addresses, upper-layer length, next header.
 #[inline]
 pub fn pseudo_v6(source: [u8; 16], destination: [u8; 16], length: u32, next_header: u8) -> Sum {
@@ -102,6 +115,20 @@ mod tests {
         let old = Sum::new().word(0x5555);
         let new = Sum::new().word(0x3285);
         assert_eq!(update(0xdd2f, old, new), 0x0000);
+    }
+
+    #[test]
+    fn a_change_and_its_complement_lead_there_and_back() {
+        for (old, new) in [(0x5555, 0x3285), (0, 0xffff), (0xffff, 0), (7, 7), (0x1234, 0)] {
+            let (from, to) = (Sum::new().word(old), Sum::new().word(new));
+            let by = change(from, to);
+            for checksum in 0..0xffff {
+                let there = changed(checksum, Sum::new().word(by));
+                assert_eq!(there, update(checksum, from, to));
+                let back = changed(there, Sum::new().word(!by));
+                assert_eq!(back, checksum, "{old:04x} {new:04x}");
+            }
+        }
     }
 
     #[test]

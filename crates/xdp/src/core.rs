@@ -8,7 +8,7 @@ use aya::programs::{ProgramError, TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use datapath::lb::{Stage, capture};
 use std::ops::{Deref, DerefMut};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
 /// The built object, beside its source.
@@ -168,6 +168,15 @@ impl Core {
                 Ok(Verified { program: name.to_owned(), instructions })
             })
             .collect()
+    }
+
+    /// The first stage, for programs that go on with it.
+    ///
+    /// # Errors
+    /// It is not loaded.
+    pub fn entrance(&self) -> Result<BorrowedFd<'_>, Error> {
+        let program: &Xdp = program(&self.ebpf, ENTER)?;
+        Ok(program.fd().map_err(|source| refused(ENTER, source))?.as_fd())
     }
 
     /// Attaches the first stage to an interface. Where a pinned link of ours is there, its program

@@ -2,6 +2,7 @@
 
 mod criterion;
 mod gre;
+mod lb;
 mod record;
 
 use crate::command;
@@ -19,9 +20,22 @@ pub(crate) fn gredist(json: Option<&Path>, rounds: usize) -> anyhow::Result<Exit
     let mut records = gre::measure(rounds)?;
     command::run(&mut command::cargo(MICRO))?;
     records.extend(criterion::records()?);
-    println!("\n{}", record::table(&records));
+    show(&records, json)
+}
+
+/// Measures lb-node's packet core and prints a table; records go to `json` as well.
+pub(crate) fn lb(
+    json: Option<&Path>,
+    rounds: usize,
+    only: Option<&str>,
+) -> anyhow::Result<ExitCode> {
+    show(&lb::measure(rounds, only)?, json)
+}
+
+fn show(records: &[record::Record], json: Option<&Path>) -> anyhow::Result<ExitCode> {
+    println!("\n{}", record::table(records));
     if let Some(path) = json {
-        let text = serde_json::to_string_pretty(&records)?;
+        let text = serde_json::to_string_pretty(records)?;
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
         println!("records written to {}", path.display());
     }

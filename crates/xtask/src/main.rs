@@ -68,6 +68,9 @@ enum Task {
         /// Interleaved rounds of each case
         #[arg(long, value_name = "N", default_value_t = 7)]
         rounds: usize,
+        /// Of lb's cases those whose names contain this
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
     },
     /// Fuzz one target, or list the targets
     Fuzz {
@@ -89,6 +92,8 @@ enum Task {
 enum Subject {
     /// The GRE distributor against a bare loop of the same system calls
     Gredist,
+    /// The packet core of lb-node against a program that only sends frames back
+    Lb,
 }
 
 #[derive(Args)]
@@ -127,8 +132,11 @@ fn main() -> ExitCode {
             ebpf::run_task(purpose, tools.missing())
         }
         Task::Lab { filter } => lab::run_task(filter.as_deref()),
-        Task::Bench { subject: Subject::Gredist, json, rounds } => {
+        Task::Bench { subject: Subject::Gredist, json, rounds, .. } => {
             bench::gredist(json.as_deref(), rounds)
+        }
+        Task::Bench { subject: Subject::Lb, json, rounds, only } => {
+            bench::lb(json.as_deref(), rounds, only.as_deref())
         }
         Task::Fuzz { target: Some(target), seconds } => fuzz::run_task(&target, seconds),
         Task::Fuzz { target: None, .. } => fuzz::list(),

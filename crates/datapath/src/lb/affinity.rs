@@ -57,6 +57,7 @@ pub(super) fn remember<T: Tables>(
     fresh.client_port = key.source_port;
     fresh.vip_port = key.destination_port;
     fresh.protocol = key.protocol;
+    fresh.fold();
     let [a, b, c, d] = service.affinity_s.to_ne_bytes();
     (fresh.backend_port, fresh.source_port) = ([a, b], [c, d]);
     fresh.flags = session_flag::AFFINITY;

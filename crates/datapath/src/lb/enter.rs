@@ -3,7 +3,7 @@
 use super::index::{self, Found, Hash};
 use super::layout::{Direction, Session, backend_flag, session_state};
 use super::parse::{self, Kind, Packet};
-use super::rewrite::{self, To};
+use super::rewrite::{self, Change, To};
 use super::tables::{Record, Tables};
 use super::verdict::{DropReason, Verdict};
 use super::{Next, Refusal, Scratch, Stage, send};
@@ -93,7 +93,7 @@ fn refuse<T: Tables>(tables: &T, packet: &Packet, reason: DropReason) -> Result<
 
 /// A packet of a session: is it to go on, to begin anew, to be reset?
 #[inline(always)]
-fn follow<F: Frame, T: Tables>(
+pub(super) fn follow<F: Frame, T: Tables>(
     frame: &mut F,
     tables: &T,
     scratch: &mut Scratch,
@@ -142,7 +142,8 @@ pub(super) fn send<F: Frame, T: Tables>(
                 *refusal = refused;
                 return Ok(Next::Stage(Stage::Refuse));
             }
-            rewrite::translate(frame, packet, forward(session)).ok_or(DropReason::Internal)?;
+            let by = Change { addresses: session.by_addresses, ports: session.by_ports };
+            rewrite::translate(frame, packet, forward(session), by).ok_or(DropReason::Internal)?;
             send::transmit(frame, packet, &way, ingress)?
         }
         Direction::Reply => {
@@ -153,7 +154,8 @@ pub(super) fn send<F: Frame, T: Tables>(
                 return Ok(Next::Stage(Stage::Refuse));
             }
             let session: &Session = &record;
-            rewrite::translate(frame, packet, reply(session)).ok_or(DropReason::Internal)?;
+            let by = Change { addresses: !session.by_addresses, ports: !session.by_ports };
+            rewrite::translate(frame, packet, reply(session), by).ok_or(DropReason::Internal)?;
             send::transmit(frame, packet, &session.to_client, ingress)?
         }
     };
@@ -168,6 +170,7 @@ fn forward(session: &Session) -> To<'_> {
     To {
         source: &session.source,
         destination: &session.backend,
+        v4: session.inside,
         source_port: session.source_port,
         destination_port: session.backend_port,
     }
@@ -179,6 +182,7 @@ fn reply(session: &Session) -> To<'_> {
     To {
         source: &session.vip,
         destination: &session.client,
+        v4: session.outside,
         source_port: session.vip_port,
         destination_port: session.client_port,
     }

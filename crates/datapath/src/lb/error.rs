@@ -46,10 +46,9 @@ pub(super) fn error<F: Frame, T: Tables>(
             send::fits(packet, to_client)?;
             let session: &Session = &record;
             let was = To {
-                source: &session.client,
-                destination: &session.vip,
                 source_port: session.client_port,
                 destination_port: session.vip_port,
+                ..To::addresses(&session.client, &session.vip)
             };
             translate(frame, packet, quoted, was, &session.vip, &session.client)?;
             tables.count(id, Direction::Reply, packet.length);
@@ -62,10 +61,9 @@ pub(super) fn error<F: Frame, T: Tables>(
             send::way(tables, packet, &mut way, &session.source, &session.backend)?;
             send::fits(packet, &way)?;
             let was = To {
-                source: &session.backend,
-                destination: &session.source,
                 source_port: session.backend_port,
                 destination_port: session.source_port,
+                ..To::addresses(&session.backend, &session.source)
             };
             let hides = session.flags & session_flag::TWICE_NAT != 0;
             let reporter = if hides { session.source } else { packet.key.source };
@@ -95,6 +93,6 @@ fn translate<F: Frame>(
     source: &Address,
     destination: &Address,
 ) -> Result<(), DropReason> {
-    let readdressed = To { source, destination, source_port: [0; 2], destination_port: [0; 2] };
+    let readdressed = To::addresses(source, destination);
     rewrite::error(frame, packet, quoted, was, readdressed).ok_or(DropReason::Internal)
 }

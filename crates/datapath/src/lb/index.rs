@@ -6,15 +6,19 @@
 //! same pair. Words appear by compare-exchange and disappear only through the sweeper in
 //! userspace, so a record that was found stays what it is for as long as a packet takes.
 
-use super::layout::{Direction, Entry, FlowKey, Session};
-use super::tables::{Bucket, PLACES, Record, Tables};
+use super::layout::{BUCKET, Direction, Entry, FlowKey};
+use super::tables::{Bucket, PLACES, Tables};
 use super::verdict::DropReason;
+use core::ops::Range;
 
 const M0: u64 = 0x9e37_79b9_7f4a_7c15;
 const M1: u64 = 0xd6e8_feb8_6659_fd93;
 const M2: u64 = 0xa076_1d64_78bd_642f;
 const M3: u64 = 0xe703_7ed1_a0b4_28db;
 const M4: u64 = 0x8ebc_6af0_9c88_c6e3;
+
+/// Places of a first bucket that are taken only when the second one is full.
+const RESERVE: usize = 2;
 
 /// A key's hash: lower half the bucket, upper half the tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +82,7 @@ pub(super) fn find(tables: &impl Tables, key: &FlowKey, hash: Hash) -> Option<Fo
     }
     let record = tables.record(entry.session())?;
     let found = Found { session: entry.session(), direction: entry.direction() };
-    is_key(&record, found.direction, key).then_some(found)
+    record.has(found.direction, key).then_some(found)
 }
 
 /// Where an entry stands.
@@ -151,17 +155,31 @@ pub(super) fn replace(tables: &impl Tables, hash: Hash, old: Found, new: Found) 
     None
 }
 
+/// Puts an entry in a free place: in its first bucket while that has more than [`RESERVE`], or else
+/// in its second one. So few buckets fill up, and few packets look into a second one.
 #[inline(always)]
 fn insert(tables: &impl Tables, hash: Hash, entry: Entry) -> Result<Place, DropReason> {
-    for number in hash.buckets() {
-        let bucket = tables.bucket(number).ok_or(DropReason::Internal)?;
-        for place in PLACES {
-            if bucket.get(place) == Entry::EMPTY && bucket.exchange(place, Entry::EMPTY, entry) {
-                return Ok(Place { bucket: number, place });
-            }
+    let [first, second] = hash.buckets();
+    insert_in(tables, first, 0..BUCKET - RESERVE, entry)
+        .or_else(|| insert_in(tables, second, PLACES, entry))
+        .or_else(|| insert_in(tables, first, BUCKET - RESERVE..BUCKET, entry))
+        .ok_or(DropReason::IndexFull)
+}
+
+#[inline(always)]
+fn insert_in(
+    tables: &impl Tables,
+    number: u32,
+    places: Range<usize>,
+    entry: Entry,
+) -> Option<Place> {
+    let bucket = tables.bucket(number)?;
+    for place in places {
+        if bucket.get(place) == Entry::EMPTY && bucket.exchange(place, Entry::EMPTY, entry) {
+            return Some(Place { bucket: number, place });
         }
     }
-    Err(DropReason::IndexFull)
+    None
 }
 
 /// Takes an entry back that was entered a moment ago.
@@ -176,32 +194,4 @@ pub(super) fn release(tables: &impl Tables, at: Place, entry: Entry) {
 #[inline(always)]
 pub(super) fn entry(hash: Hash, found: Found) -> Entry {
     Entry::new(hash.tag(), found.session, found.direction)
-}
-
-/// Whether this is the session's key in this direction.
-#[inline(always)]
-pub(super) fn is_key(record: &impl Record, direction: Direction, key: &FlowKey) -> bool {
-    let session: &Session = record;
-    let (source, destination, source_port, destination_port) = match direction {
-        Direction::Forward => {
-            (&session.client, &session.vip, session.client_port, session.vip_port)
-        }
-        Direction::Reply => {
-            (&session.backend, &session.source, session.backend_port, session.source_port)
-        }
-    };
-    let [s0, s1] = source.words();
-    let [d0, d1] = destination.words();
-    let [k0, k1] = key.source.words();
-    let [l0, l1] = key.destination.words();
-    let ports = u32::from_ne_bytes(join(source_port, destination_port));
-    let wanted = u32::from_ne_bytes(join(key.source_port, key.destination_port));
-    let differs = (s0 ^ k0) | (s1 ^ k1) | (d0 ^ l0) | (d1 ^ l1) | u64::from(ports ^ wanted);
-    differs == 0 && session.protocol == key.protocol
-}
-
-#[inline(always)]
-const fn join(a: [u8; 2], b: [u8; 2]) -> [u8; 4] {
-    let ([a0, a1], [b0, b1]) = (a, b);
-    [a0, a1, b0, b1]
 }

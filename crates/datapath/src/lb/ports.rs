@@ -11,7 +11,8 @@ use super::layout::{Backend, Direction, FlowKey, Session, Source, session_flag, 
 use super::parse::{Kind, Packet};
 use super::tables::{Record, Tables};
 use super::verdict::DropReason;
-use super::{Next, Scratch, Stage};
+use super::{Next, Scratch, Stage, enter};
+use crate::Frame;
 
 use balance::hash::{hash, row_in};
 use core::num::NonZeroU32;
@@ -25,24 +26,36 @@ const TRIES_A_RUN: u32 = 8;
 const SOURCE_SEED: u64 = 0x0073_7263;
 
 #[inline(always)]
-pub(super) fn claim<T: Tables>(tables: &T, scratch: &mut Scratch) -> Result<Next, DropReason> {
-    let claimed = claim_both(tables, scratch);
-    if claimed.is_err() && scratch.packet.kind == Kind::Tcp {
-        tables.close_half();
+pub(super) fn claim<F: Frame, T: Tables>(
+    frame: &mut F,
+    tables: &T,
+    scratch: &mut Scratch,
+) -> Result<Next, DropReason> {
+    match claim_both(tables, scratch) {
+        // The packet goes on as any other of its session.
+        Ok(Some(found)) => enter::follow(frame, tables, scratch, found),
+        Ok(None) => Ok(Next::Stage(Stage::Claim)),
+        Err(reason) => {
+            if scratch.packet.kind == Kind::Tcp {
+                tables.close_half();
+            }
+            Err(reason)
+        }
     }
-    claimed
 }
 
+/// The session's forward key, or `None` where the search must go on.
 #[inline(always)]
-fn claim_both<T: Tables>(tables: &T, scratch: &mut Scratch) -> Result<Next, DropReason> {
+fn claim_both<T: Tables>(tables: &T, scratch: &mut Scratch) -> Result<Option<Found>, DropReason> {
     let seed = tables.settings().ok_or(DropReason::Internal)?.seed;
     let session = scratch.session;
     let mut record = tables.record(session).ok_or(DropReason::Internal)?;
     let id = u32::from(record.backend_id);
     let backend = tables.backend(id).ok_or(DropReason::Internal)?;
     let Some(Free { hash, left }) = free(tables, scratch, &mut record, backend, seed)? else {
-        return Ok(Next::Stage(Stage::Claim));
+        return Ok(None);
     };
+    record.fold();
     let reply = Found { session, direction: Direction::Reply };
     let place = match left {
         None => index::claim(tables, hash, reply)?,
@@ -57,7 +70,7 @@ fn claim_both<T: Tables>(tables: &T, scratch: &mut Scratch) -> Result<Next, Drop
     }
     tables.count_session(id);
     scratch.replaces = 0;
-    Ok(Next::Stage(Stage::Enter))
+    Ok(Some(Found { session, direction: Direction::Forward }))
 }
 
 /// A key of replies that a new session can have.
@@ -129,7 +142,7 @@ fn is_left<T: Tables>(tables: &T, packet: &Packet, key: &FlowKey, holder: Found)
     holder.direction == Direction::Reply
         && record.state & session_state::REPLACED != 0
         && is_same_service
-        && index::is_key(&record, Direction::Reply, key)
+        && record.has(Direction::Reply, key)
 }
 
 /// Enters the client's key, in place of the session that the flow leaves.

@@ -4,7 +4,7 @@
 
 use super::layout::{Backend, Direction, ServiceKey};
 use super::parse::{Kind, Packet};
-use super::rewrite::{self, To};
+use super::rewrite::{self, Change, To};
 use super::tables::Tables;
 use super::verdict::{DropReason, Verdict};
 use super::{Next, Scratch, Stage, send};
@@ -35,12 +35,11 @@ pub(super) fn forward<F: Frame, T: Tables>(
         return Err(reason);
     }
     let to = To {
-        source: &key.source,
-        destination: &backend.address,
         source_port: key.source_port,
         destination_port: port,
+        ..To::addresses(&key.source, &backend.address)
     };
-    rewrite::translate(frame, packet, to).ok_or(DropReason::Internal)?;
+    rewrite::translate(frame, packet, to, Change::of(packet, to)).ok_or(DropReason::Internal)?;
     tables.count(id, Direction::Forward, packet.length);
     let way = tables.way(id).ok_or(DropReason::Internal)?;
     let ingress = tables.interface().ok_or(DropReason::Internal)?.index;
@@ -76,12 +75,11 @@ pub(super) fn reply<F: Frame, T: Tables>(
         return Ok(Next::Stage(Stage::Refuse));
     }
     let to = To {
-        source: &service.address,
-        destination: &packet.key.destination,
         source_port: service.port,
         destination_port: packet.key.destination_port,
+        ..To::addresses(&service.address, &packet.key.destination)
     };
-    rewrite::translate(frame, packet, to).ok_or(DropReason::Internal)?;
+    rewrite::translate(frame, packet, to, Change::of(packet, to)).ok_or(DropReason::Internal)?;
     let ingress = tables.interface().ok_or(DropReason::Internal)?.index;
     send::transmit(frame, packet, way, ingress).map(Next::Done)
 }

@@ -88,7 +88,7 @@ fn reachable(stage: Stage) -> Vec<Outcome> {
                 NoHeadroom,
             ],
         ),
-        Stage::Claim => (&[], &[IndexFull, SnatExhausted]),
+        Stage::Claim => (&sent[1..], &[IndexFull, SnatExhausted, NoHeadroom]),
         Stage::Answer => (&sent[..2], &[NoService]),
         Stage::Error => (&sent, &[ErrorTruncated, ErrorUnknown, TtlExpired, TooBig, NoHeadroom]),
         Stage::Clamp => (&sent[1..], &[NoHeadroom]),

@@ -9,7 +9,7 @@
 //! /proc/PID/task/TID/schedstat; the receiving side's softirq runs within it, as on the wire it would
 //! not, equally for both. What gredist's health checks cost is measured apart.
 
-use super::record::{Record, median};
+use super::record::{Goal, Record, median};
 use crate::command;
 use anyhow::{Context as _, anyhow, bail};
 use std::fmt::Write as _;
@@ -129,15 +129,15 @@ impl Bench {
             bench: "gredist",
             case: case.name(),
             value: median(ours),
-            unit: "packets/s/core",
+            unit: "packets/s/core".into(),
             baseline: Some(median(theirs)),
             ratio: Some(median(ratios)),
-            goal: Some(GOAL),
+            goal: Some(Goal::RatioAtLeast(GOAL)),
         };
         let memory = Record {
             case: format!("{}: resident", case.name()),
             value: memory as f64 / f64::from(1 << 20),
-            unit: "MiB",
+            unit: "MiB".into(),
             baseline: None,
             ratio: None,
             goal: None,
@@ -146,7 +146,7 @@ impl Bench {
         let checks = Record {
             case: format!("{}: health checks", case.name()),
             value: checks,
-            unit: "% of a core",
+            unit: "% of a core".into(),
             ..memory.clone()
         };
         Ok(vec![record, memory, checks])
