@@ -39,6 +39,8 @@ pub struct Controller {
     census: Arc<Census>,
     status: Arc<Status>,
     configuration_good: bool,
+    /// The plan that the packet core has not taken whole.
+    behind: Option<Plan>,
 }
 
 impl Controller {
@@ -61,6 +63,7 @@ impl Controller {
             census: Arc::default(),
             status,
             configuration_good: false,
+            behind: None,
         }
     }
 
@@ -176,17 +179,31 @@ impl Controller {
             sources: sources(&self.resources, &mut self.netlink),
         };
         let plan = plan::plan(self.resources.mappings(), &self.config, &world);
-        if plan != self.plan {
-            log_silenced(&self.plan, &plan);
-            match self.kernel.apply(&plan, now()) {
-                Ok(()) => self.plan = plan,
-                Err(cause) => {
-                    self.configuration_good = false;
-                    error!(%cause, "the packet core does not take the resources");
-                }
-            }
+        if self.behind.is_some() || plan != self.plan {
+            log_silenced(self.behind.as_ref().unwrap_or(&self.plan), &plan);
+            self.install(plan);
         }
         self.publish();
+    }
+
+    /// Puts a plan into the kernel. One that does not fit is tried again after the next sweep:
+    /// tables that it replaces rest for a while before there is room for others.
+    fn install(&mut self, plan: Plan) {
+        let again = self.behind.is_some();
+        match self.kernel.apply(&plan, now()) {
+            Ok(()) => {
+                if again {
+                    info!("the packet core has taken the resources");
+                }
+                (self.plan, self.behind) = (plan, None);
+            }
+            Err(cause) => {
+                if !again {
+                    error!(%cause, "the packet core does not take the resources yet");
+                }
+                self.behind = Some(plan);
+            }
+        }
     }
 
     /// Routes, neighbours or links have changed: the packet core looks them up anew.
@@ -220,6 +237,9 @@ impl Controller {
         if let Err(cause) = self.kernel.settle(self.config.transition, now()) {
             warn!(%cause, "a transition does not end");
         }
+        if let Some(plan) = self.behind.clone() {
+            self.install(plan);
+        }
         self.publish();
     }
 
@@ -241,7 +261,7 @@ impl Controller {
             drops,
             verdicts,
             sessions: (self.census.sessions, self.census.half_open, capacity),
-            configuration_good: self.configuration_good,
+            configuration_good: self.configuration_good && self.behind.is_none(),
         };
         self.status.publish(picture);
     }

@@ -175,3 +175,32 @@ fn a_storm_of_changes_fails_no_new_connection() {
     let opened = opened.unwrap_or_else(|error| panic!("{error}\n{}", balancer.summary()));
     assert!(opened > 50, "{opened}");
 }
+
+#[test]
+fn a_change_of_more_tables_than_there_is_room_for_at_once_arrives_a_little_later() {
+    let Some(bed) = bed("tables", Shape::TwoArms, 2) else { return };
+    let _echoes = echoes(&bed);
+    // Names of their own, so that no two services share a table: 40 of 65,537 rows in 2^22.
+    let mapping = |n: u16, backends: &[usize]| {
+        let mapping = Mapping::new(&format!("m{n}"), &bed.vip(Family::V4, 10), "tcp", Some(n));
+        let named = backends.iter().fold(mapping, |mapping, number| {
+            let address = bed.backend(Family::V4, *number);
+            mapping.backend(&format!("b{n}-{number}"), &address, ", port: 7000")
+        });
+        named.twice_nat()
+    };
+    let all = |backends: &[usize]| (60..100).map(|n| mapping(n, backends)).collect::<Vec<_>>();
+    let balancer = Balancer::start(&bed, &all(&[0, 1])).unwrap();
+    balancer.put(&all(&[0])).unwrap();
+    for port in [60, 99] {
+        let to = format!("{}:{port}", bed.vip(Family::V4, 10)).parse().unwrap();
+        let moved = || {
+            let opened = bed.client.run(|| open(to, 12)).unwrap();
+            opened.iter().all(|connection| connection.server == "backend1")
+        };
+        wait::until(PATIENCE, "the change of every service", moved)
+            .unwrap_or_else(|error| panic!("{port}: {error}\n{}", balancer.summary()));
+    }
+    let good = || balancer.status().unwrap()["configurationGood"] == true;
+    wait::until(PATIENCE, "a good configuration", good).unwrap();
+}
