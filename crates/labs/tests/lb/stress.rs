@@ -112,14 +112,16 @@ fn when_every_session_is_in_use_new_flows_are_dropped_and_counted() {
         Balancer::start_with(&bed, "sessions = 1024\n", &[echo_mapping(&bed, &[0, 1]).twice_nat()])
             .unwrap();
     let mut all = Vec::new();
-    bed.client.run(|| {
-        while let Ok(one) = Connection::open_from(0, echo_address(&bed), SECOND) {
-            all.push(one);
-            assert!(all.len() < 1100);
-        }
-    });
+    // A flow may find no room in the index earlier; its client would come from another port.
+    while balancer.dropped("sessions_exhausted") == 0 {
+        bed.client.run(|| {
+            while let Ok(one) = Connection::open_from(0, echo_address(&bed), SECOND / 2) {
+                all.push(one);
+                assert!(all.len() < 1024);
+            }
+        });
+    }
     assert!(all.len() > 900, "{} {}", all.len(), balancer.summary());
-    balancer.wait_dropped("sessions_exhausted", 1).unwrap();
     unbroken(&bed, &balancer, &mut all);
 }
 
