@@ -41,8 +41,8 @@ pub struct Controller {
     census: Arc<Census>,
     status: Arc<Status>,
     configuration_good: bool,
-    /// The plan did not fit: places that rest may have become free since.
-    unfinished: bool,
+    /// The plan that the packet core has not taken whole.
+    behind: Option<Plan>,
 }
 
 impl Controller {
@@ -67,7 +67,7 @@ impl Controller {
             census: Arc::default(),
             status,
             configuration_good: false,
-            unfinished: false,
+            behind: None,
         }
     }
 
@@ -205,20 +205,9 @@ impl Controller {
             sources: sources(&self.resources, &mut self.netlink),
         };
         let plan = plan::plan(self.resources.mappings(), &self.config, &world);
-        if plan != self.plan {
-            log_silenced(&self.plan, &plan);
-            match self.kernel.apply(&plan, now()) {
-                Ok(()) => {
-                    self.plan = plan;
-                    self.configuration_good |= std::mem::take(&mut self.unfinished);
-                }
-                Err(cause) => {
-                    self.configuration_good = false;
-                    if !std::mem::replace(&mut self.unfinished, true) {
-                        error!(%cause, "the packet core does not take the resources");
-                    }
-                }
-            }
+        if self.behind.is_some() || plan != self.plan {
+            log_silenced(self.behind.as_ref().unwrap_or(&self.plan), &plan);
+            self.install(plan);
         }
         self.publish();
     }
@@ -241,6 +230,26 @@ impl Controller {
                 error!(interface = link.name, %cause, "the interface is not served");
             }
             *link = now;
+        }
+    }
+
+    /// Puts a plan into the kernel. One that does not fit is tried again after the next sweep:
+    /// tables that it replaces rest for a while before there is room for others.
+    fn install(&mut self, plan: Plan) {
+        let again = self.behind.is_some();
+        match self.kernel.apply(&plan, now()) {
+            Ok(()) => {
+                if again {
+                    info!("the packet core has taken the resources");
+                }
+                (self.plan, self.behind) = (plan, None);
+            }
+            Err(cause) => {
+                if !again {
+                    error!(%cause, "the packet core does not take the resources yet");
+                }
+                self.behind = Some(plan);
+            }
         }
     }
 
@@ -277,8 +286,8 @@ impl Controller {
         if let Err(cause) = self.kernel.end_transitions(self.config.transition, now()) {
             warn!(%cause, "a transition does not end");
         }
-        if self.unfinished {
-            self.update();
+        if let Some(plan) = self.behind.clone() {
+            self.install(plan);
         }
         self.publish();
     }
@@ -301,7 +310,7 @@ impl Controller {
             drops,
             verdicts,
             sessions: (self.census.sessions, self.census.half_open, capacity),
-            configuration_good: self.configuration_good,
+            configuration_good: self.configuration_good && self.behind.is_none(),
         };
         self.status.publish(picture);
     }

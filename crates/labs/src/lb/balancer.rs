@@ -195,9 +195,10 @@ fn yaml(mappings: &[Mapping]) -> String {
     mappings.iter().map(Mapping::yaml).collect()
 }
 
-/// Replaces the file in one step, as editors do: nobody reads half of it.
+/// Replaces the file in one step that the node sees, as editors do: nobody reads half of it, and
+/// one change is one reading.
 fn put(resources: &Path, text: &str) -> io::Result<()> {
-    let new = resources.join(".new");
+    let new = resources.with_file_name("new.yaml");
     std::fs::write(&new, text)?;
     std::fs::rename(new, resources.join("lb.yaml"))
 }
