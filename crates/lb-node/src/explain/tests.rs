@@ -1,3 +1,5 @@
+//! What an explanation says, over tables in plain memory.
+
 use super::*;
 use crate::look::names::Names;
 use crate::sweeper::Rate;

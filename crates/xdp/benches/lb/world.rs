@@ -101,7 +101,13 @@ impl World {
         let mut world = Self { core: Core::load(&sizes, None)?, shape, link: None };
         let served = Interface { index: interface, mac, v4: NONE, v6: NONE, zero: [0; 6] };
         world.core.interfaces.set(interface % INTERFACES, Octets(served), 0)?;
-        let settings = Settings { seed: SEED, generation: 1, half_open_limit: u32::MAX };
+        let settings = Settings {
+            seed: SEED,
+            generation: 1,
+            half_open_limit: u32::MAX,
+            capture_until: 0,
+            capture_every: 0,
+        };
         world.core.shared.settings.store(0, settings);
         world.add_backends();
         for vip in 0..shape.vips {

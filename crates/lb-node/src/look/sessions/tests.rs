@@ -1,3 +1,5 @@
+//! How the table of sessions reads.
+
 use super::*;
 use session_state::{ANSWERED, BACKEND_FIN, CLIENT_FIN, ESTABLISHED, LIVE, REPLACED, RESET as RST};
 

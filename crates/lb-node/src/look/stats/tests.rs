@@ -1,3 +1,5 @@
+//! How the statistics read.
+
 use super::*;
 
 fn figures() -> Figures {
