@@ -100,7 +100,7 @@ new session  number 1; 6 more are free, 1 of 4294967295 half-open
 next hop     to 10.2.0.12 by d1, 02:00:00:00:02:01 to 02:00:00:00:02:09, MTU 1500, looked up now
 leaves as    src=10.2.0.1 dst=10.2.0.12 tcp 40000>8443 syn 40 octets ttl 63
 verdict      sent out of d1
-stages       enter, admit, claim, enter
+stages       enter, admit, claim
 ";
     let (text, facts) = told(&world(), CLIENT, flag::SYN);
     assert_eq!(text, expected);
