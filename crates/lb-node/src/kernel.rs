@@ -16,7 +16,7 @@ use datapath::lb::layout::{
 };
 use netio::links::Link;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::Address;
@@ -145,12 +145,17 @@ impl Kernel {
     /// Whether the rows of a plan fit beside those that are in force, before anything is written.
     fn check_room(&self, plan: &Plan) -> Result<(), Error> {
         let mut left = self.rows.unused();
+        // Equal tables have one place.
+        let mut counted: HashSet<&[u16]> = HashSet::new();
         for (name, service) in &plan.services {
             let rows = u32::try_from(service.rows.len()).unwrap_or(u32::MAX);
             let installed = self.installed.get(&octets(&service.key));
             let stays = installed.is_some_and(|installed| installed.record.rows == rows);
+            if stays || !counted.insert(&service.rows) {
+                continue;
+            }
             let full = || Error::Full { mapping: name.clone(), what: "rows" };
-            left = if stays { left } else { left.checked_sub(rows).ok_or_else(full)? };
+            left = left.checked_sub(rows).ok_or_else(full)?;
         }
         Ok(())
     }

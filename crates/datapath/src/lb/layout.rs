@@ -164,13 +164,17 @@ pub struct Hop {
     pub interface: [u8; 4],
     /// The largest packet that the way takes, in octets of IP.
     pub mtu: [u8; 2],
-    /// The VLAN to tag with; 0: none.
+    /// The VLAN to tag with; 0: none, [`Hop::SAME_VLAN`]: that of the packet.
     pub vlan: [u8; 2],
     /// [`Settings::generation`] when it was looked up.
     pub generation: [u8; 2],
 }
 
 impl Hop {
+    /// In [`Hop::vlan`]: a packet that leaves by the interface that it came in by keeps its tag,
+    /// any other has none.
+    pub const SAME_VLAN: [u8; 2] = [0xff; 2];
+
     /// No way: of a generation that never is.
     pub const NONE: Self = Self {
         addresses: [0; 12],

@@ -32,8 +32,15 @@ pub(super) fn way(
     if u16::from_ne_bytes(known.generation) == generation {
         return Ok(());
     }
+    let (interface, vlan) = (known.interface(), known.vlan);
     match tables.route(packet, source, destination, known) {
         Ok(()) => {
+            // The routing table tells of a tag only where the way ends at an interface for it:
+            // else the tag is that of the frames that come from there.
+            if known.vlan == [0; 2] {
+                let same = known.interface() == interface;
+                known.vlan = if same { vlan } else { Hop::SAME_VLAN };
+            }
             known.generation = generation.to_ne_bytes();
             Ok(())
         }
@@ -78,8 +85,14 @@ pub(super) fn transmit(
     hop: &Hop,
     ingress: u32,
 ) -> Result<Verdict, DropReason> {
-    if u16::from_ne_bytes(hop.vlan) != packet.vlan & ethernet::VLAN_ID {
-        retag(frame, packet, u16::from_ne_bytes(hop.vlan))?;
+    let here = packet.vlan & ethernet::VLAN_ID;
+    let vlan = match hop.vlan {
+        Hop::SAME_VLAN if hop.interface() == ingress => here,
+        Hop::SAME_VLAN => 0,
+        vlan => u16::from_ne_bytes(vlan),
+    };
+    if vlan != here {
+        retag(frame, packet, vlan)?;
     }
     frame.write(ethernet::field::DESTINATION, hop.addresses).ok_or(DropReason::Internal)?;
     if hop.interface() == ingress {

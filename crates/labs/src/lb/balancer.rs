@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
-use testkit::process::Process;
+use testkit::process::{Process, Signal};
 use testkit::wait;
 
 const OPS: &str = "127.0.0.1:9465";
@@ -69,6 +69,24 @@ impl<'a> Balancer<'a> {
         if !status.success() {
             return Err(format!("lb-node: {status}: {}", self.process.lines().join("\n")));
         }
+        self.process = spawn(self.bed, self.directory.path()).map_err(|error| error.to_string())?;
+        self.wait_started()
+    }
+
+    /// Ends it without a chance to say or do anything (SIGKILL).
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn kill(&mut self) -> Result<(), String> {
+        self.process.signal(Signal::KILL)?;
+        self.process.wait(PATIENCE).map(|_| ())
+    }
+
+    /// Starts it again after [`Balancer::kill`].
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_again(&mut self) -> Result<(), String> {
         self.process = spawn(self.bed, self.directory.path()).map_err(|error| error.to_string())?;
         self.wait_started()
     }

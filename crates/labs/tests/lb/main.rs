@@ -13,6 +13,7 @@ mod packets;
 mod ports;
 mod refused;
 mod resources;
+mod restart;
 mod stress;
 
 use labs::lb::bed::{Bed, Family, Shape};

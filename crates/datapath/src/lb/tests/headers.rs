@@ -26,6 +26,34 @@ fn l4_05_a_vlan_tag_is_kept() {
 }
 
 #[test]
+fn l4_05_a_reply_has_the_tag_of_its_client_also_after_routes_changed() {
+    let mut world = web(Mode::Nat);
+    let frame = ethernet(ROUTER_MAC, FRONT_MAC).tag(0x8100, 42).ipv4(syn()).build();
+    let seen = ipv4(CLIENT4, BACKEND4).ttl(63).tcp(tcp(40_000, 8080).syn());
+    // The way to the backend has no tag, and the frame to it has none.
+    world.receive(FRONT, &frame).reaches_backend(seen);
+    for _ in 0..2 {
+        let reply = ipv4(BACKEND4, CLIENT4).tcp(tcp(8080, 40_000).syn().ack());
+        let told = ipv4(VIP4, CLIENT4).ttl(63).tcp(tcp(80, 40_000).syn().ack());
+        let expected = ethernet(FRONT_MAC, ROUTER_MAC).tag(0x8100, 42).ipv4(told).build();
+        world.backend_sends(reply).leaves_as(FRONT, &expected);
+        world.tables.settings.generation += 1;
+    }
+}
+
+#[test]
+fn l4_05_one_arm_keeps_the_tag_that_a_frame_came_with() {
+    let mut world = web(Mode::Nat);
+    world.tables.routes.insert(address(BACKEND4), Ok(hop(FRONT, BACKEND_MAC)));
+    let seen = ipv4(CLIENT4, BACKEND4).ttl(63).tcp(tcp(40_000, 8080).syn());
+    let frame = ethernet(ROUTER_MAC, FRONT_MAC).tag(0x8100, 42).ipv4(syn()).build();
+    let expected = ethernet(FRONT_MAC, BACKEND_MAC).tag(0x8100, 42).ipv4(seen.clone()).build();
+    world.receive(FRONT, &frame).turns_into(&expected);
+    let plain = ethernet(ROUTER_MAC, FRONT_MAC).ipv4(syn()).build();
+    world.receive(FRONT, &plain).turns_into(&ethernet(FRONT_MAC, BACKEND_MAC).ipv4(seen).build());
+}
+
+#[test]
 fn l4_05_two_tags_are_kept() {
     let mut world = web(Mode::Nat);
     let tagged = Hop { vlan: 42u16.to_ne_bytes(), ..hop(BACK, BACKEND_MAC) };
