@@ -30,6 +30,19 @@ fn every_option_is_explained() {
 }
 
 #[test]
+fn every_command_is_explained_with_its_options() {
+    let (section, command) = (section(&page(), "COMMANDS"), Args::command());
+    for command in command.get_subcommands() {
+        let name = command.get_name();
+        assert!(section.contains(&format!(".It Cm {name}")), "{name} is not explained");
+        for long in command.get_arguments().filter_map(|argument| argument.get_long()) {
+            let is_explained = long == "config" || section.contains(&format!("Fl -{long}"));
+            assert!(is_explained, "{name} --{long} is not explained");
+        }
+    }
+}
+
+#[test]
 fn every_key_is_explained_and_no_other() {
     let section = section(&page(), "CONFIGURATION");
     let explained: BTreeSet<&str> =
@@ -60,6 +73,15 @@ fn every_default_of_the_page_is_the_default() {
         assert!(section.contains(&default), "{default}");
     }
     assert_eq!(config.half_open_sessions, config.sessions / 4);
+}
+
+#[test]
+fn every_drop_reason_is_explained_as_the_commands_explain_it() {
+    let text = section(&page(), "DROPS").replace('\n', " ");
+    for reason in DropReason::ALL {
+        let said = format!(".It Li {} {}", reason.name(), reason.explanation());
+        assert!(text.contains(&said), "{said}");
+    }
 }
 
 #[test]
