@@ -411,9 +411,9 @@ impl Scene<'_> {
     fn hop(&self, hop: &Hop) -> String {
         let [d @ .., _, _, _, _, _, _] = hop.addresses;
         let [_, _, _, _, _, _, s @ ..] = hop.addresses;
-        let vlan = match u16::from_ne_bytes(hop.vlan) {
-            0 => String::new(),
-            vlan => format!(" VLAN {vlan}"),
+        let vlan = match hop.vlan {
+            [0, 0] | Hop::SAME_VLAN => String::new(),
+            vlan => format!(" VLAN {}", u16::from_ne_bytes(vlan)),
         };
         let by = self.interface(hop.interface());
         format!("{by}{vlan}, {} to {}, MTU {}", mac(s), mac(d), hop.mtu())
