@@ -44,7 +44,6 @@ use daemon::privileges::{self, Capability};
 use daemon::signals::{Signal, Signals};
 use probe::Prober;
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -203,21 +202,13 @@ fn probed_families(config: &Config) -> Vec<Family> {
 
 fn print<E: std::fmt::Display>(result: Result<String, E>, failure: Exit) -> Exit {
     match result {
-        Ok(text) => {
-            // A closed pipe is the reader's choice.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            Exit::Ok
-        }
+        Ok(text) => Exit::answer(&text),
         Err(message) => fail(failure, &message),
     }
 }
 
 fn fail(exit: Exit, message: &dyn std::fmt::Display) -> Exit {
-    let message = message.to_string();
-    for line in message.lines() {
-        eprintln!("gredist: {line}");
-    }
-    exit
+    exit.complain("gredist", message)
 }
 
 fn text(error: impl std::fmt::Display) -> String {

@@ -23,12 +23,7 @@ pub fn run(command: &Command, config: Option<PathBuf>) -> Exit {
         Ok(()) => Exit::Ok,
         // The reader has gone: that is its choice.
         Err(Error::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
-        Err(error) => {
-            for line in error.to_string().lines() {
-                eprintln!("lb-node: {line}");
-            }
-            Exit::from(&error)
-        }
+        Err(error) => Exit::from(&error).complain("lb-node", &error),
     }
 }
 

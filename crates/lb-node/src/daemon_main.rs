@@ -95,12 +95,10 @@ fn check(file: &Path) -> Exit {
     match read {
         Ok((resources, files)) => {
             let mappings = resources.placed().len();
-            println_all(&format!("{}: good\n", file.display()));
-            println_all(&format!(
-                "{}: good, {mappings} mappings in {files} files\n",
-                directory.display()
-            ));
-            Exit::Ok
+            let (file, directory) = (file.display(), directory.display());
+            Exit::answer(&format!(
+                "{file}: good\n{directory}: good, {mappings} mappings in {files} files\n"
+            ))
         }
         Err(error) => fail(Exit::Config, &error),
     }
@@ -120,10 +118,7 @@ fn detach(file: &Path) -> Exit {
         pins.remove().map(|()| interfaces)
     });
     match removed {
-        Ok(interfaces) => {
-            println_all(&format!("detached from {} interfaces\n", interfaces.len()));
-            Exit::Ok
-        }
+        Ok(interfaces) => Exit::answer(&format!("detached from {} interfaces\n", interfaces.len())),
         Err(error) => fail(Exit::Runtime, &error),
     }
 }
@@ -226,8 +221,8 @@ fn set_up(config: &Config, kernel: &mut Kernel) {
     let old = shared.settings.load(0).filter(|settings| settings.generation != 0);
     let seed = old.map(|old| old.seed);
     let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
-    // Another than before, so that every way is looked up anew.
-    let generation = old.map_or(1, |old| (old.generation | 1).wrapping_add(2));
+    // Another than before, so that every way is looked up anew; 0 is that of no process.
+    let generation = old.map_or(1, |old| old.generation.checked_add(1).unwrap_or(1));
     let settings = Settings {
         seed,
         generation,
@@ -328,18 +323,8 @@ fn sockets() -> Result<probe::Sockets, String> {
     probe::Sockets::open(&families).map_err(text)
 }
 
-fn println_all(text: &str) {
-    use std::io::Write as _;
-    // A closed pipe is the reader's choice.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-}
-
 fn fail(exit: Exit, message: &dyn std::fmt::Display) -> Exit {
-    let message = message.to_string();
-    for line in message.lines() {
-        eprintln!("lb-node: {line}");
-    }
-    exit
+    exit.complain("lb-node", message)
 }
 
 fn text(error: impl std::fmt::Display) -> String {
