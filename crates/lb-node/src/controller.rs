@@ -259,9 +259,8 @@ impl Controller {
         let generation = std::mem::offset_of!(Settings, generation);
         let shared = Arc::clone(&self.kernel.core().shared);
         if let Some(generation) = shared.settings.half_word(0, generation) {
-            // Never 0 in its lower half, which is all that sessions keep.
-            let next = generation.load(Ordering::Relaxed).wrapping_add(1);
-            let next = if next & 0xffff == 0 { next.wrapping_add(1) } else { next };
+            // This loop alone writes it; 0 is that of no process.
+            let next = generation.load(Ordering::Relaxed).checked_add(1).unwrap_or(1);
             generation.store(next, Ordering::Release);
         }
         self.update();
@@ -281,7 +280,7 @@ impl Controller {
 
     /// A sweep has ended: ends transitions that are due, and shows what it found.
     pub fn swept(&mut self, census: Arc<Census>) {
-        self.kernel.reap(&census);
+        self.kernel.reap(&census, now());
         self.census = census;
         if let Err(cause) = self.kernel.end_transitions(self.config.transition, now()) {
             warn!(%cause, "a transition does not end");

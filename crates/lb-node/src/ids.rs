@@ -81,6 +81,11 @@ impl Ids {
     pub fn set_sources(&mut self, id: u16, sources: Arc<[Source]>) -> Option<Arc<[Source]>> {
         self.sources.insert(id, sources)
     }
+
+    /// Forgets the translation addresses of a record that is free again, and returns them.
+    pub fn take_sources(&mut self, id: u16) -> Option<Arc<[Source]>> {
+        self.sources.remove(&id)
+    }
 }
 
 #[cfg(test)]

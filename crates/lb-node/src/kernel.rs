@@ -9,6 +9,7 @@ use self::keys::{from_octets, octets};
 use self::rows::{moved, packed};
 use crate::extents::{Extent, Extents, Full};
 use crate::ids::Ids;
+use crate::look::names::place;
 use crate::plan::{Plan, PlannedBackend, Service};
 use crate::sweeper::Census;
 use datapath::lb::layout::{
@@ -175,13 +176,14 @@ impl Kernel {
             let Some(installed) = self.installed.get(&key) else { continue };
             let owners = installed.owners.iter().map(|(first, _)| (*first, None)).collect();
             let (key, record, changed) = (installed.key, installed.record, installed.changed);
-            self.replace("a mapping", key, record, owners, changed, now)?;
+            let name = place(key.address, key.port);
+            self.replace(&name, key, record, owners, changed, now)?;
         }
         Ok(())
     }
 
     /// Frees the records of backends that are gone and that neither a session nor a row names.
-    pub fn reap(&mut self, census: &Census) {
+    pub fn reap(&mut self, census: &Census, now: Instant) {
         let named: BTreeSet<u16> = self
             .installed
             .values()
@@ -192,6 +194,9 @@ impl Kernel {
         let counted = |id: &u16| census.active.contains_key(id) || census.sticky.contains_key(id);
         let used = |id: &u16| named.contains(id) || counted(id);
         for id in self.ids.reap(used) {
+            if let Some(sources) = self.ids.take_sources(id) {
+                self.sources.release(&sources, now);
+            }
             self.core.shared.names.store(u32::from(id), 0);
             let none = vec![Octets(Traffic::default()); self.core.processors()];
             if let Ok(none) = PerCpuValues::try_from(none) {
@@ -259,11 +264,17 @@ impl Kernel {
         let at = self.members.hold(Arc::clone(&members), now, |extent, words| {
             write(&shared.members, extent, words);
         });
-        let members_at = at.map_err(full("members"))?;
+        let members_at = at.map_err(full("members")).inspect_err(|_| {
+            self.rows.release(&rows, now);
+        })?;
         record.rows_at = rows_at.at;
         record.rows = rows_at.length;
         record.members_at = members_at.at;
-        self.put_service(key, record)?;
+        if let Err(refused) = self.put_service(key, record) {
+            self.rows.release(&rows, now);
+            self.members.release(&members, now);
+            return Err(refused);
+        }
         let new = Installed { key, record, rows, members, owners, changed };
         if let Some(old) = self.installed.insert(octets(&key), new) {
             self.rows.release(&old.rows, now);
