@@ -335,16 +335,7 @@ impl Tables for MapTables {
         let Some(traffic) = TRAFFIC.get_ptr_mut(backend) else { return };
         // SAFETY: the record is this processor's.
         let traffic = unsafe { &mut *traffic };
-        match direction {
-            Direction::Forward => {
-                traffic.packets_in += 1;
-                traffic.octets_in += u64::from(octets);
-            }
-            Direction::Reply => {
-                traffic.packets_out += 1;
-                traffic.octets_out += u64::from(octets);
-            }
-        }
+        traffic.count(direction, octets);
     }
 
     #[inline(always)]

@@ -298,18 +298,9 @@ impl Tables for HostTables {
 
     fn count(&self, backend: u32, direction: Direction, octets: u16) {
         let mut traffic = self.traffic.borrow_mut();
-        let Some(traffic) = usize::try_from(backend).ok().and_then(|at| traffic.get_mut(at)) else {
-            return;
-        };
-        match direction {
-            Direction::Forward => {
-                traffic.packets_in += 1;
-                traffic.octets_in += u64::from(octets);
-            }
-            Direction::Reply => {
-                traffic.packets_out += 1;
-                traffic.octets_out += u64::from(octets);
-            }
+        let place = usize::try_from(backend).ok();
+        if let Some(traffic) = place.and_then(|at| traffic.get_mut(at)) {
+            traffic.count(direction, octets);
         }
     }
 

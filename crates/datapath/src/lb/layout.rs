@@ -345,6 +345,23 @@ pub struct Traffic {
     pub sessions: u64,
 }
 
+impl Traffic {
+    /// Counts a packet of so many octets of IP.
+    #[inline(always)]
+    pub fn count(&mut self, direction: Direction, octets: u16) {
+        match direction {
+            Direction::Forward => {
+                self.packets_in += 1;
+                self.octets_in += u64::from(octets);
+            }
+            Direction::Reply => {
+                self.packets_out += 1;
+                self.octets_out += u64::from(octets);
+            }
+        }
+    }
+}
+
 /// Changes whenever a record or a hash of another build would be read wrongly: sizes and places of
 /// every field, the version of what they mean, and of the hash that names rows.
 #[must_use]
