@@ -455,3 +455,6 @@ fn write(to: &xdp::Pairs, extent: Extent, words: &[u32]) {
         to.store(at, *word);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -82,6 +82,6 @@ impl Kernel {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the moment of adoption: this is a shell")]
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     Instant::now()
 }
