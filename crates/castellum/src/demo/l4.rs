@@ -46,7 +46,7 @@ pub(super) fn run(connections: usize, report: &mut Report) -> anyhow::Result<()>
 
     progress(&format!("{NAME}: taking the second backend out of the configuration under load"));
     std::fs::write(&file, mapping(&[0, 2]))?;
-    open.exchange_until(|| wait("resources read", 2).is_ok());
+    open.exchange_until(|| wait("resources read", 2)).map_err(|error| anyhow!(error))?;
     figures.broken_by_removal = open.broken() - figures.broken_idle;
     let new = net.client.run(|| Connections::open(address, NEW))?;
     figures.after_removal = new.per_backend(BACKENDS);
@@ -54,15 +54,13 @@ pub(super) fn run(connections: usize, report: &mut Report) -> anyhow::Result<()>
     wait("resources read", 3).map_err(|error| anyhow!(error))?;
 
     progress(&format!("{NAME}: cutting the third backend off"));
-    let (before, cut) = (open.broken(), now());
+    let (before, before_of_cut, cut) = (open.broken(), open.broken_of(CUT), now());
     net.cut(CUT)?;
     wait("backend went down", 1).map_err(|error| anyhow!(error))?;
     figures.seconds_to_remove = cut.elapsed().as_secs_f64();
     open.exchange();
-    let victims = figures.all_up.get(CUT).copied().unwrap_or(0);
-    let broken = open.broken() - before;
-    figures.broken_by_cut = broken.min(victims);
-    figures.broken_without_reason = broken.saturating_sub(victims);
+    figures.broken_by_cut = open.broken_of(CUT) - before_of_cut;
+    figures.broken_without_reason = open.broken() - before - figures.broken_by_cut;
     let new = net.client.run(|| Connections::open(address, NEW))?;
     figures.after_cut = new.per_backend(BACKENDS);
     claim(&figures, report);

@@ -75,6 +75,12 @@ impl Connections {
         self.0.iter().filter(|connection| connection.broken).count()
     }
 
+    /// How many of this backend's connections have broken so far.
+    pub(super) fn broken_of(&self, backend: usize) -> usize {
+        let of = |connection: &&Connection| usize::from(connection.backend) == backend;
+        self.0.iter().filter(of).filter(|connection| connection.broken).count()
+    }
+
     /// Asks once on every connection that is not broken. Those that do not answer in time are.
     pub(super) fn exchange(&mut self) {
         for connection in self.0.iter_mut().filter(|connection| !connection.broken) {
@@ -93,14 +99,19 @@ impl Connections {
     }
 
     /// Asks again and again while `change` happens, and once more after it.
-    pub(super) fn exchange_until(&mut self, change: impl FnOnce() -> bool + Send) {
-        thread::scope(|scope| {
+    pub(super) fn exchange_until<E: Send>(
+        &mut self,
+        change: impl FnOnce() -> Result<(), E> + Send,
+    ) -> Result<(), E> {
+        let changed = thread::scope(|scope| {
             let change = scope.spawn(change);
             while !change.is_finished() {
                 self.exchange();
             }
+            change.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         self.exchange();
+        changed
     }
 }
 
